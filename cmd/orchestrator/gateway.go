@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/gateway"
@@ -21,9 +22,10 @@ servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --d
 host names: those are for browsers, too, and nothing else may be served below the domain.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
-tenants have which tokens; a tenant sees its own sandboxes alone. Without it there is one
-tenant: its token is in the file that --token-file names, or gateway makes one up and
-prints it.
+tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
+Kubernetes service accounts that it lists are let in, too, by tokens for the gateway's
+audience. Without --keys there is one tenant: its token is in the file that --token-file
+names, or gateway makes one up and prints it.
 
 The flags of "orchestrator up" say what a new sandbox is like.
 
@@ -39,6 +41,8 @@ type gatewayFlags struct {
 	keys     string
 	domain   string
 	linkKeys string
+	accounts bool
+	audience string
 }
 
 func gatewayCommand(a *app) *cobra.Command {
@@ -93,16 +97,25 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&o.http.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
 	flags.StringVar(&o.http.tokenFile, "token-file", "", "the `FILE` with the token of the only tenant, 16 bytes or more (default a new token)")
 	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
+	flags.BoolVar(&o.accounts, "service-accounts", false, "let in the Kubernetes service accounts that the file of --keys lists")
+	flags.StringVar(&o.audience, "audience", gateway.DefaultAudience, "the `AUDIENCE` of service accounts' tokens")
 	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost by HTTP at the port of --listen, else by HTTPS, which a proxy has to provide")
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
-	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "domain", "link-key-file")
+	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
 	o.http.flags = flags
 	cmd.MarkFlagsMutuallyExclusive("keys", "token-file")
 }
 
 func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, error) {
-	if o.keys != "" {
-		return &gateway.Keys{Path: o.keys}, nil
+	switch {
+	case o.accounts && o.keys == "":
+		return nil, usagef("--service-accounts needs --keys: its file says which account is which tenant's")
+	case o.audience == "":
+		return nil, usagef("--audience is empty: tokens are for nobody then")
+	case o.accounts:
+		return o.serviceAccounts(ctx, a)
+	case o.keys != "":
+		return &gateway.Keys{Path: o.keys, Log: a.logger()}, nil
 	}
 	if o.http.tokenFile != "" {
 		token, err := readToken(ctx, o.http.tokenFile)
@@ -126,6 +139,27 @@ func (o *gatewayFlags) links() (*gateway.LinkKeys, error) {
 	}
 	keys := &gateway.LinkKeys{Path: o.linkKeys}
 	return keys, keys.Load()
+}
+
+// serviceAccounts lets the accounts of the cluster in, beside keys.
+func (o *gatewayFlags) serviceAccounts(ctx context.Context, a *app) (gateway.Tenants, error) {
+	if a.backend.Value == onThisHost {
+		return nil, usagef("--service-accounts is not for the local backend, which has no cluster")
+	}
+	k, err := a.kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	config, _, err := k.API(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	keys := &gateway.Keys{Path: o.keys, Log: a.logger()}
+	return &gateway.ServiceAccounts{Keys: keys, Client: client, Audience: o.audience}, nil
 }
 
 // serveGateway serves until ctx ends.

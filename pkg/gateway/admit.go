@@ -26,6 +26,7 @@ const (
 type admission struct {
 	tenant string
 	caller Caller // zero for a link, and for a port that is public
+	token  string // by which the caller is known
 	// authorization says that this header has a token of the gateway.
 	authorization bool
 	public        bool
@@ -37,7 +38,6 @@ type admission struct {
 var (
 	errStranger = &refusal{http.StatusUnauthorized, "unauthenticated", "this takes a token of the gateway in Authorization or X-Sandbox-Token, or a link that is valid, unless the port is public"}
 	errBrowser  = &refusal{http.StatusForbidden, "permission", "browsers reach a server in a sandbox by the host PORT-ID--TENANT alone, which keeps its pages apart from all else"}
-	errKeys     = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot tell who calls"}
 )
 
 // admit says whether a request may pass, and why.
@@ -56,7 +56,7 @@ func (g *Gateway) admit(r *http.Request, t *target) (a admission, err error) {
 		}
 		return a, nil
 	case !t.alone():
-		return a, errStranger
+		return a, g.failed(r, errStranger)
 	}
 	a.tenant = t.tenant
 	if g.admitLink(r, t, &a) {
@@ -75,24 +75,36 @@ func (g *Gateway) callerOfRequest(r *http.Request, a *admission) (Caller, error)
 	caller, err := Caller{}, error(nil)
 	for _, value := range r.Header["Authorization"] {
 		if scheme, token, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "bearer") && !a.authorization {
-			caller, err = g.Tenants.Caller(r.Context(), strings.TrimSpace(token))
+			a.token = strings.TrimSpace(token)
+			caller, err = g.ask(r, a.token)
 			a.authorization = err == nil
 		}
 	}
 	given := r.Header[headerToken]
 	if len(given) > 0 && (err == nil || errors.Is(err, ErrUnknownToken)) {
-		caller, err = g.Tenants.Caller(r.Context(), given[0])
+		a.token = given[0]
+		caller, err = g.ask(r, a.token)
 	}
-	switch {
-	case err == nil:
+	if err == nil && caller.Tenant != "" {
 		return caller, nil
-	case !errors.Is(err, ErrUnknownToken):
-		g.Log.ErrorContext(r.Context(), "cannot tell who calls", "error", err)
-		return Caller{}, errKeys
+	}
+	a.token = ""
+	switch {
+	case err != nil && !errors.Is(err, ErrUnknownToken):
+		return Caller{}, g.untold(err)
 	case len(given) > 0:
-		return Caller{}, errStranger
+		return Caller{}, g.failed(r, errStranger)
 	}
 	return Caller{}, nil
+}
+
+// of returns whose request it is: for a link, and for a port that is public, the tenant's whose
+// the server is.
+func (a *admission) of() Caller {
+	if a.caller.Tenant == "" {
+		return Caller{Tenant: a.tenant}
+	}
+	return a.caller
 }
 
 // fromBrowser reports whether a browser sent a request for a page, or for a script of one.

@@ -86,6 +86,7 @@ func (c *rawCall) exec() error {
 	if err != nil {
 		return err
 	}
+	c.ends = id == ""
 	ctx := context.Context(c)
 	if id != "" {
 		ctx = context.WithoutCancel(c) // the command outlives this request
@@ -136,10 +137,12 @@ func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	return lines.end(OutputLine{Type: "exit", Exit: &exit})
 }
 
-// await returns how a process ended. If the caller leaves, the process runs on.
+// await returns how a process ended. If the caller leaves, the process runs on, unless it ends then.
 func (c *rawCall) await(p *podapi.Process) (*podapi.ExitStatus, error) {
-	stop := context.AfterFunc(c, func() { _ = p.Detach() })
-	defer stop()
+	if !c.ends {
+		stop := context.AfterFunc(c, func() { _ = p.Detach() })
+		defer stop()
+	}
 	err := p.Wait()
 	if _, ended := errors.AsType[*podapi.ExitError](err); err != nil && !ended {
 		return nil, err

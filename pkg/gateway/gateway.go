@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -43,6 +44,11 @@ type Gateway struct {
 	end     context.CancelFunc
 	api     huma.API
 	mux     *http.ServeMux
+
+	calls     *calls
+	loads     loads
+	failures  *failures
+	sometimes *rate.Sometimes // logs that callers cannot be told
 }
 
 // New returns a gateway.
@@ -59,12 +65,12 @@ func New(o Options) *Gateway {
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
+	g.calls, g.loads.byTenant, g.failures, g.sometimes = newCalls(o.Tenants), map[string]*load{}, newFailures(), newSometimes()
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	g.api = humago.New(g.mux, config)
-	g.api.UseMiddleware(g.identify)
 	g.sandboxOperations()
 	g.fileOperations()
 	g.fileInfoOperations()
@@ -88,7 +94,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.route(w, r, t)
 	default:
 		guard(w.Header())
-		g.mux.ServeHTTP(w, r)
+		g.identified(w, r, g.mux)
 	}
 }
 
@@ -114,5 +120,6 @@ func OpenAPI() ([]byte, error) {
 // Close closes the connections to sandboxes. The sandboxes stay.
 func (g *Gateway) Close() error {
 	g.end()
+	g.calls.close()
 	return g.held.close()
 }

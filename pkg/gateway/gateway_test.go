@@ -25,15 +25,18 @@ func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
 // and o.
 type door struct {
 	*testing.T
-	url  string
-	keys string
+	url   string
+	keys  string
+	state string // the launcher's directory
 }
 
 func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 	t.Helper()
 	d := &door{T: t, keys: filepath.Join(t.TempDir(), "keys.yaml")}
 	d.writeKeys(fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %s\n  other:\n    keys:\n    - sha256: %s\n", hashOf("a"), hashOf("o")))
-	o := gateway.Options{Launcher: launchertest.Local(t), Tenants: &gateway.Keys{Path: d.keys}, Domain: "sandboxes.test"}
+	l := launchertest.Local(t)
+	d.state = l.StateDir
+	o := gateway.Options{Launcher: l, Tenants: &gateway.Keys{Path: d.keys}, Domain: "sandboxes.test"}
 	for _, edit := range edit {
 		edit(&o)
 	}
@@ -254,50 +257,4 @@ func TestOutputIsReadFromAnOffset(t *testing.T) {
 		step{"POST", "~/processes/" + ran.ID + "/signal", `{"signal":15}`, nil, 409, `"class":"process_done"`},
 		step{"POST", "~/processes/none/signal", `{"signal":15}`, nil, 404, `"class":"not_exist"`},
 	)
-}
-
-func TestAnotherTenantsSandboxIsNotFound(t *testing.T) {
-	d := newDoor(t)
-	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
-	const own = "/api/v1/sandboxes/job-1"
-	for _, s := range []step{
-		{"GET", own, "", nil, 404, ""},
-		{"DELETE", own, "", nil, 404, ""},
-		{"GET", own + "/files?path=x", "", nil, 404, ""},
-		{"PUT", own + "/files?path=x", "x", nil, 404, ""},
-		{"DELETE", own + "/files?path=x", "", nil, 404, ""},
-		{"GET", own + "/files/stat?path=x", "", nil, 404, ""},
-		{"GET", own + "/files/list?path=x", "", nil, 404, ""},
-		{"POST", own + "/files/mkdir", `{"path":"x"}`, nil, 404, ""},
-		{"POST", own + "/files/move", `{"from":"x","to":"y"}`, nil, 404, ""},
-		{"POST", own + "/files/edit", `{"path":"x","edits":[{"old":"a","new":"b"}]}`, nil, 404, ""},
-		{"GET", own + "/tree?path=.", "", nil, 404, ""},
-		{"PUT", own + "/tree?path=.", "", nil, 404, ""},
-		{"GET", own + "/glob?pattern=*", "", nil, 404, ""},
-		{"POST", own + "/grep", `{"pattern":"x"}`, nil, 404, ""},
-		{"GET", own + "/watch?path=.", "", nil, 404, ""},
-		{"POST", own + "/exec", `{"script":"true"}`, nil, 404, ""},
-		{"GET", own + "/processes", "", nil, 404, ""},
-		{"POST", own + "/processes/x/signal", `{"signal":15}`, nil, 404, ""},
-		{"GET", own + "/processes/x/output", "", nil, 404, ""},
-		{"GET", "/", "", []string{"X-Sandbox-ID: job-1"}, 404, ""},
-		{"GET", "/", "", []string{"Host: 8888-job-1.sandboxes.test"}, 404, ""},
-		{"GET", "/", "", []string{"X-Sandbox-ID: acme.job-1"}, 400, ""},
-		{"GET", "/api/v1/sandboxes/acme.job-1", "", nil, 422, ""},
-		{"GET", "/api/v1/sandboxes/acme.job-1/processes", "", nil, 422, ""},
-	} {
-		got := d.send("o", s.method, s.path, s.body, s.headers...)
-		if got.StatusCode != s.status {
-			t.Errorf("%s %s %q: %d %s, want %d", s.method, s.path, s.headers, got.StatusCode, got.text, s.status)
-		}
-		if stranger := d.send("x", s.method, s.path, s.body, s.headers...); stranger.StatusCode != 401 && s.status != 400 {
-			t.Errorf("%s %s %q by a stranger: %d %s", s.method, s.path, s.headers, stranger.StatusCode, stranger.text)
-		}
-	}
-	if list := d.send("o", "GET", "/api/v1/sandboxes", ""); strings.Contains(list.text, "job-1") {
-		t.Errorf("the list has another's: %s", list.text)
-	}
-	if own := d.send("o", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`); own.StatusCode != 201 {
-		t.Errorf("a sandbox of the same name: %d %s", own.StatusCode, own.text)
-	}
 }

@@ -37,6 +37,42 @@ const (
 	lookupTime    = 5 * time.Second
 	lookupLimit   = 4096
 	lookupsAtOnce = 8
+	// keyFileLimit is how large the file of keys may be: as large as a Secret, in bytes.
+	keyFileLimit = 1 << 20
+	// keyFileTime is how long a file of keys that looks unchanged is taken to be so.
+	keyFileTime = time.Second
+	// askInterval is how often it is asked whose the tokens of calls under way are: a revoked
+	// key ends them in this time. askTime is how long the answers may take.
+	askInterval = 2 * time.Second
+	askTime     = 10 * time.Second
+	// untoldTime is how long calls go on while nobody can say whose their tokens are: an API
+	// server that is restarted, or a Secret that is mended, takes less.
+	untoldTime = time.Minute
+	// revokedTime is how long a call that is ended may take to say so to its caller.
+	revokedTime = time.Second
+	// untoldInterval is how often the log says that callers cannot be told.
+	untoldInterval = time.Minute
+	// failureRate is how many wrong tokens a second an address may send, after failureBurst: more
+	// than a client with an old key does by mistake. There are failureCounts counters, a hundred
+	// bytes each.
+	failureRate   = 5
+	failureBurst  = 100
+	failureCounts = 1024
+	// tokenLimit is more than a service account's token has, in bytes.
+	tokenLimit = 16 << 10
+	// validTime and invalidTime are how long an answer about a service account's token counts: an
+	// account that is deleted may call for so long, and a wrong token makes so few reviews.
+	validTime   = 30 * time.Second
+	invalidTime = 10 * time.Second
+	// reviewRate, reviewBurst and reviewsAtOnce bound what garbage makes of reviews, at the API
+	// server: a thousand tokens, each asked for again when its answer counts no more, need 33 a
+	// second. reviewTime is how long one may take.
+	reviewRate    = 100
+	reviewBurst   = 200
+	reviewsAtOnce = 16
+	reviewTime    = 10 * time.Second
+	// reviewsKept is more than reviewRate makes in validTime.
+	reviewsKept = 4096
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 )

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -52,3 +53,23 @@ func nameOf(tenant, id string) (string, bool) {
 	name, ours := strings.CutPrefix(id, tenant+separator)
 	return name, ours && CheckName(name) == nil
 }
+
+// idExp finds the ids in launchers' errors.
+var idExp = regexp.MustCompile(`sandbox "([a-z0-9-]+)\.([a-z0-9-]+)"`)
+
+// ownNames returns a launcher's text with the names of the caller's sandboxes in place of their
+// ids, and without the ids of others.
+func ownNames(ctx context.Context, text string) string {
+	caller, _ := ctx.Value(callerKey{}).(Caller)
+	return idExp.ReplaceAllStringFunc(text, func(found string) string {
+		if of := idExp.FindStringSubmatch(found); caller.Tenant != "" && of[1] == caller.Tenant {
+			return `sandbox "` + of[2] + `"`
+		}
+		return "another sandbox"
+	})
+}
+
+// ofAll is an error about all tenants' sandboxes, which no caller may read.
+type ofAll struct{ error }
+
+func (e *ofAll) Unwrap() error { return e.error }

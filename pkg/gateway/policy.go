@@ -31,6 +31,10 @@ type Policy struct {
 	Volumes []Volume `json:"volumes,omitempty"`
 	// Max bounds a single sandbox.
 	Max Max `json:"max"`
+	// Rate and Streams hold for each gateway by itself. Streams is how many requests may be under
+	// way at once; zero is no bound.
+	Rate    Rate `json:"rate"`
+	Streams int  `json:"streams"`
 }
 
 // Quota bounds what a tenant has at a time. Zero is no bound.

@@ -29,14 +29,24 @@ var problemType = reflect.TypeFor[Problem]()
 
 // problem returns the answer for an error, of a launcher or of a sandbox's client.
 func (g *Gateway) problem(ctx context.Context, err error) error {
+	if why := ended(context.Cause(ctx)); why != nil {
+		return why.problem()
+	}
+	if of, ok := errors.AsType[*refusal](err); ok {
+		return of.problem()
+	}
 	if status, ok := errors.AsType[huma.StatusError](err); ok {
 		return status
+	}
+	if _, ok := errors.AsType[*ofAll](err); ok {
+		g.Log.ErrorContext(ctx, "cannot list the sandboxes", "error", err)
+		return (&refusal{http.StatusServiceUnavailable, "unavailable", "the sandboxes cannot be listed"}).problem()
 	}
 	class, status := classify(err)
 	if status == http.StatusInternalServerError {
 		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
 	}
-	return newProblem(status, class, detailOf(err))
+	return newProblem(status, class, ownNames(ctx, detailOf(err)))
 }
 
 func newProblem(status int, class, detail string) *Problem {

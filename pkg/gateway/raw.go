@@ -27,6 +27,7 @@ type rawCall struct {
 	queries url.Values
 	sandbox *launcher.Sandbox
 	began   bool // the answer has, so that an error can change nothing of it
+	ends    bool // the command that the call runs ends when the caller leaves
 }
 
 // raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
@@ -180,6 +181,9 @@ func (c *rawCall) begin(contentType string) {
 // line adds a line to an answer, which begins with the first. It is on its way when line returns
 // if it is to be so at once.
 func (c *rawCall) line(v any, atOnce bool) error {
+	if err := c.Err(); err != nil {
+		return err // the caller has left, or is told no more
+	}
 	if !c.began {
 		c.begin(linesType)
 	}

@@ -139,6 +139,12 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		g.refuse(w, r, err)
 		return
 	}
+	w, r, end, err := g.letInCaller(w, r, a.token, a.of())
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
+	defer end()
 	if a.enter {
 		g.enter(w, r, t, a.link)
 		return
@@ -180,7 +186,9 @@ func (e *refusal) Error() string { return e.detail }
 
 // refuse answers with a problem.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
+	if why := ended(context.Cause(r.Context())); why != nil {
+		err = why
+	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
 	of, ok := errors.AsType[*refusal](err)
@@ -190,13 +198,16 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			g.Log.ErrorContext(r.Context(), "a request cannot be passed to a sandbox for a reason of no known class", "error", err)
 			status = http.StatusBadGateway
 		}
-		of = &refusal{status, class, err.Error()}
+		of = &refusal{status, class, ownNames(r.Context(), err.Error())}
 	}
 	switch of.status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
+	}
+	if b, ok := errors.AsType[*busy](err); ok {
+		w.Header().Set("Retry-After", b.seconds())
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard(w.Header())

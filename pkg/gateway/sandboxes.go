@@ -115,7 +115,7 @@ type listOutput struct {
 func (g *Gateway) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	all, err := g.Launcher.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &ofAll{err}
 	}
 	want, err := labelTerms(in.Label)
 	if err != nil {

@@ -8,18 +8,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"strings"
-	"sync"
+	"log/slog"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"sigs.k8s.io/yaml"
 )
 
 // ErrUnknownToken says that a token is nobody's, or is no longer.
 var ErrUnknownToken = errors.New("the token is not valid")
+
+// ErrBusy says that too many tokens are being asked for, and that this one was not.
+var ErrBusy = errors.New("too many tokens are being checked")
 
 // Caller is who sends a request.
 type Caller struct {
@@ -31,7 +30,8 @@ type Caller struct {
 // answer from memory, if they can.
 type Tenants interface {
 	// Caller returns whose token it is. If it is nobody's, or no longer, the error is
-	// [ErrUnknownToken].
+	// [ErrUnknownToken]; if it cannot be told because too many tokens are asked for, [ErrBusy]. A
+	// gateway asks again while a call is under way.
 	Caller(ctx context.Context, token string) (Caller, error)
 	// Policy returns what a tenant may do. The policies of all tenants must pass [CheckPolicies].
 	Policy(ctx context.Context, tenant string) (Policy, error)
@@ -66,21 +66,25 @@ func (t OneTenant) Policy(_ context.Context, tenant string) (Policy, error) {
 //	    - name: ci               # for people; the first digits of sha256 without it
 //	      sha256: 5e884898da28…  # of the token, in hexadecimal
 //	      expires: 2027-01-31T00:00:00Z
+//	    serviceAccounts: [builds/runner] # NAMESPACE/NAME; see [ServiceAccounts]
+//	    rate: {requests_per_second: 50, burst: 100}
+//	    streams: 200
 //
-// A key without expires lasts. Several may be valid at once. A file that cannot be read lets
-// nobody in.
+// A key without expires lasts. Several may be valid at once. A file that cannot be read, that is
+// larger than a Secret can be, or that has a mistake, lets nobody in.
 type Keys struct {
 	Path string
+	// Log gets each change of the file, and what is wrong with it; nil discards it.
+	Log *slog.Logger
 
-	mu   sync.Mutex
-	seen os.FileInfo
-	file keyFile
-	err  error
+	watched watchedFile
 }
 
 // keyFile is what a file of keys says.
 type keyFile struct {
 	keys     []key
+	byHash   map[[sha256.Size]byte]key
+	accounts map[string]string // from NAMESPACE/NAME to the tenant
 	policies map[string]Policy // by tenant
 }
 
@@ -96,16 +100,7 @@ func (k *Keys) Caller(_ context.Context, token string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	hash, now, found := sha256.Sum256([]byte(token)), time.Now(), Caller{}
-	for _, key := range file.keys {
-		if subtle.ConstantTimeCompare(hash[:], key.hash[:]) == 1 && (key.expires.IsZero() || now.Before(key.expires)) {
-			found = key.caller
-		}
-	}
-	if found.Tenant == "" {
-		return Caller{}, ErrUnknownToken
-	}
-	return found, nil
+	return file.caller(token)
 }
 
 // Policy implements [Tenants].
@@ -121,33 +116,6 @@ func (k *Keys) Policy(_ context.Context, tenant string) (Policy, error) {
 	return policy, nil
 }
 
-// read returns what the file says now.
-func (k *Keys) read() (keyFile, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now, err := os.Stat(k.Path)
-	if err != nil {
-		return keyFile{}, fmt.Errorf("cannot read the keys: %w", err)
-	}
-	if k.seen == nil || !os.SameFile(k.seen, now) || k.seen.ModTime() != now.ModTime() || k.seen.Size() != now.Size() {
-		k.seen = now
-		k.file, k.err = readKeys(k.Path)
-	}
-	return k.file, k.err
-}
-
-func readKeys(path string) (keyFile, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return keyFile{}, fmt.Errorf("cannot read the keys: %w", err)
-	}
-	file, err := parseKeys(data)
-	if err != nil {
-		return keyFile{}, fmt.Errorf("the keys in %s: %w", path, err)
-	}
-	return file, nil
-}
-
 func parseKeys(data []byte) (keyFile, error) {
 	var text struct {
 		Tenants map[string]struct {
@@ -157,10 +125,14 @@ func parseKeys(data []byte) (keyFile, error) {
 				SHA256  string    `json:"sha256"`
 				Expires time.Time `json:"expires"`
 			} `json:"keys"`
+			Accounts []string `json:"serviceAccounts"`
 		} `json:"tenants"`
 	}
 	if err := yaml.UnmarshalStrict(data, &text); err != nil {
 		return keyFile{}, err
+	}
+	if len(text.Tenants) == 0 {
+		return keyFile{}, errors.New("there are no tenants") // so that a file that is being written ends no calls
 	}
 	file := keyFile{policies: map[string]Policy{}}
 	for name, tenant := range text.Tenants {
@@ -175,48 +147,10 @@ func parseKeys(data []byte) (keyFile, error) {
 			}
 			file.keys = append(file.keys, key{Caller{name, cmp.Or(k.Name, k.SHA256[:8])}, [sha256.Size]byte(hash), k.Expires})
 		}
+		if err := errors.Join(tenant.Policy.checkRates(), file.addAccounts(name, tenant.Accounts)); err != nil {
+			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
+		}
 	}
-	return file, CheckPolicies(file.policies)
-}
-
-// policy returns what the caller may do.
-func (g *Gateway) policy(ctx context.Context) (*Policy, error) {
-	policy, err := g.Tenants.Policy(ctx, tenantOf(ctx))
-	if err != nil {
-		g.Log.ErrorContext(ctx, "cannot tell what a tenant may do", "error", err)
-		return nil, huma.Error503ServiceUnavailable("the gateway cannot tell what the tenant may do")
-	}
-	return &policy, nil
-}
-
-type callerKey struct{}
-
-// callerOf returns who sent the request that a context is of.
-func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
-
-// tenantOf returns the tenant that a request is from.
-func tenantOf(ctx context.Context) string { return callerOf(ctx).Tenant }
-
-// identify lets a call through with its caller, or refuses it.
-func (g *Gateway) identify(ctx huma.Context, next func(huma.Context)) {
-	scheme, token, _ := strings.Cut(ctx.Header("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") || token == "" {
-		g.unauthorized(ctx, "there is no bearer token")
-		return
-	}
-	caller, err := g.Tenants.Caller(ctx.Context(), token)
-	switch {
-	case errors.Is(err, ErrUnknownToken):
-		g.unauthorized(ctx, ErrUnknownToken.Error())
-	case err != nil:
-		g.Log.Error("cannot tell who calls", "error", err)
-		_ = huma.WriteErr(g.api, ctx, http.StatusServiceUnavailable, "the gateway cannot tell who calls")
-	default:
-		next(huma.WithValue(ctx, callerKey{}, caller))
-	}
-}
-
-func (g *Gateway) unauthorized(ctx huma.Context, why string) {
-	ctx.SetHeader("WWW-Authenticate", "Bearer")
-	_ = huma.WriteErr(g.api, ctx, http.StatusUnauthorized, why)
+	err := errors.Join(CheckPolicies(file.policies), file.index())
+	return file, err
 }
