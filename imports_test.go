@@ -32,17 +32,19 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/keys", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
-	"pkg/launcher/agentsandbox":         {"pkg/launcher", "pkg/launcher/podmeta"},
+	"pkg/launcher/agentsandbox":         {"pkg/launcher", "pkg/launcher/podmeta", "pkg/launcher/internal/uses"},
+	"pkg/launcher/ledger":               {"pkg/launcher/podmeta"},
+	"pkg/launcher/internal/uses":        {},
 	"pkg/launcher/internal/interleave":  {},
 	"pkg/launcher/internal/keys":        {"pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},

@@ -27,6 +27,9 @@ const (
 	// LabelHeartbeats is, on a Lease, OfPods: it says when the pods that it names were needed.
 	LabelHeartbeats = Prefix + "heartbeats"
 	OfPods          = "pods"
+	// LabelLedger is, on a Lease, OfTenants: it says what tenants of a gateway have reserved.
+	LabelLedger = Prefix + "ledger"
+	OfTenants   = "tenants"
 )
 
 // The annotations of pods and claims.
@@ -92,3 +95,6 @@ const AnnotationPod = Prefix + "pod"
 // AnnotationPods is, on a Lease of heartbeats, the UIDs of the pods that its holder needed at the
 // renewTime, with commas between them.
 const AnnotationPods = Prefix + "pods"
+
+// AnnotationLedger is, on a Lease of a ledger, its text.
+const AnnotationLedger = Prefix + "ledger"
