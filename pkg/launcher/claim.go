@@ -302,10 +302,12 @@ func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}
-	if pod, err := shownPod(claim); err == nil {
+	pod, err := shownPod(claim)
+	if err == nil {
 		s.Workdir = agentContainer(pod).WorkingDir
 		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.CreatedAt)
 	}
+	s.usesOf(pod, claim)
 	return s
 }
 

@@ -59,8 +59,7 @@ type Kubernetes struct {
 var _ Launcher = (*Kubernetes)(nil)
 
 // Launch implements Launcher. It creates the pod, or adopts one that accepts the
-// identity and has not ended (see Take). If the pod cannot start, the error is a
-// [*PodError].
+// identity and has not ended (see Take). If it cannot start: a [*PodError].
 func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	spec = spec.withImage()
 	if err := spec.validatePod(); err != nil {

@@ -22,6 +22,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
@@ -162,10 +164,12 @@ type Summary struct {
 	State     State
 	Workdir   string
 	CreatedAt time.Time
-	Pod       string            // a pod's name
-	Heartbeat time.Time         // when an orchestrator last needed the pod
-	Labels    map[string]string // see Spec
-	Expires   time.Time         // when it ends itself; zero if it need not, or has no pod
+	Pod       string              // a pod's name
+	Heartbeat time.Time           // when an orchestrator last needed the pod
+	Labels    map[string]string   // see Spec
+	Expires   time.Time           // when it ends itself; zero if it need not, or has no pod
+	Resources corev1.ResourceList // in a list: cpu, memory (limits, or else requests), its workspace's storage
+	Lifetime  time.Duration       // in a list: how long its pod lives, or, paused, its next one
 }
 
 // wrap says what was being done to which sandbox when err came.

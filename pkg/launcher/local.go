@@ -96,8 +96,8 @@ func (l *Local) log() *slog.Logger {
 	return l.Log
 }
 
-// stateDir returns the directory that holds the sandboxes.
-func (l *Local) stateDir() (string, error) {
+// Dir returns the directory that holds the sandboxes.
+func (l *Local) Dir() (string, error) {
 	if l.StateDir != "" {
 		return filepath.Abs(l.StateDir)
 	}

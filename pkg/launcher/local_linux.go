@@ -174,7 +174,7 @@ func removeTree(ctx context.Context, dir string) error {
 }
 
 func (l *Local) list(ctx context.Context) ([]Summary, error) {
-	state, err := l.stateDir()
+	state, err := l.Dir()
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Pause removes the sandbox's pod, and returns when it is gone. The files in its workdir
-// stay, if they are in a claim of its own (see [Workspace]); otherwise it changes nothing
-// and returns [ErrNotKept]. If there is no sandbox, the error is [ErrNotFound].
+// stay, if they are in a claim of its own (see [Workspace]); else it changes nothing and
+// returns [ErrNotKept]. Without a sandbox it is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -262,12 +262,16 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 		err = errors.Join(err, beatsErr)
 	}
 	list := make([]Summary, len(pods), len(pods)+len(claims))
-	there := map[string]bool{}
+	there, byName := map[string]bool{}, map[string]*corev1.PersistentVolumeClaim{}
+	for i := range claims {
+		byName[claims[i].Name] = &claims[i]
+	}
 	for i := range pods {
 		list[i] = summaryOf(&pods[i], beats)
+		list[i].usesOf(&pods[i], byName[claimName(&pods[i])])
 		there[list[i].ID] = true
 	}
-	slices.SortStableFunc(claims, heldFirst)
+	slices.SortStableFunc(claims, heldFirst) // byName is not used any more
 	for i := range claims {
 		if s := summaryOfClaim(&claims[i]); !there[s.ID] {
 			list = append(list, s)

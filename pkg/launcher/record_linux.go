@@ -40,7 +40,7 @@ type place struct {
 }
 
 func (l *Local) place(id string) (place, error) {
-	state, err := l.stateDir()
+	state, err := l.Dir()
 	return place{dir: filepath.Join(state, podmeta.NameOf(id)), record: record{ID: id}}, err
 }
 

@@ -43,7 +43,7 @@ func (v *keyVersion) shown() IdentityVersion {
 }
 
 // RotateIdentity makes a new key, due after lasts (0: never), and has the namespace's agents
-// accept it, too. The key exists even if an error names agents that do not accept it.
+// accept it. It exists even if some do not: see the error.
 func (k *Kubernetes) RotateIdentity(ctx context.Context, lasts time.Duration) (IdentityVersion, error) {
 	c, store, ctx, err := k.keeper(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/internal/uses"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -95,6 +97,13 @@ func summaryOf(f *found) launcher.Summary {
 			s.Workdir = container.WorkingDir
 		}
 	}
+	var volume *corev1.PersistentVolumeClaimSpec
+	for _, t := range f.sandbox.Spec.VolumeClaimTemplates {
+		if t.Metadata.Name == workspaceVolume {
+			volume = &t.Spec
+		}
+	}
+	s.Resources = uses.Of(&f.sandbox.Spec.PodTemplate.Spec, workspaceVolume, volume)
 	return s
 }
 
