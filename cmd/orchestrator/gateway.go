@@ -81,7 +81,7 @@ func gatewayCommand(a *app) *cobra.Command {
 				return usageError{err}
 			}
 			return a.serveGateway(cmd.Context(), &opts, gateway.Options{
-				Launcher: l, Tenants: tenants, Base: spec, Domain: opts.domain, LinkKeys: links, Log: a.logger(),
+				Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: opts.domain, LinkKeys: links, Log: a.logger(),
 			})
 		},
 	}

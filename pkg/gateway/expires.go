@@ -22,7 +22,8 @@ func (g *Gateway) expire(ctx context.Context, in *expireInput) (*extendOutput, e
 		return nil, err
 	}
 	out := &extendOutput{}
-	out.Body.ExpiresAt, err = p.Expire(ctx, launcherID(tenantOf(ctx), in.ID), in.Body.At)
+	id := launcherID(tenantOf(ctx), in.ID)
+	out.Body.ExpiresAt, err = g.endWithin(ctx, id, in.Body.At, func() (time.Time, error) { return p.Expire(ctx, id, in.Body.At) })
 	return out, err
 }
 

@@ -24,6 +24,9 @@ type Options struct {
 	// Base is what a new sandbox is like, as far as its creator may not or does not say. Its ID
 	// must be empty.
 	Base launcher.Spec
+	// Ledger is where gateways agree on what tenants with a quota, and keys with a budget, have. It
+	// must be the same for all over the same sandboxes. Without it these can make none.
+	Ledger Ledger
 	// Domain, if not empty, makes PORT-NAME--TENANT.Domain the host of a server in a sandbox, and
 	// PORT-NAME.Domain for callers with a token. It may end in the port of links, such as :8443.
 	// Nothing of the gateway's own is served there.
@@ -39,6 +42,7 @@ type Gateway struct {
 	Options
 	held    *held
 	lookups *lookups
+	books   books
 	domain  domain
 	quiet   *log.Logger // of what hostile servers do
 	end     context.CancelFunc

@@ -73,6 +73,14 @@ const (
 	reviewTime    = 10 * time.Second
 	// reviewsKept is more than reviewRate makes in validTime.
 	reviewsKept = 4096
+	// bookTimeout is how long the gateway tries to write what tenants have: other gateways write
+	// as well, and each lists the sandboxes first.
+	bookTimeout = 30 * time.Second
+	// launchSpare is how long a launch may take beyond the time until the agent answers: to make
+	// the pod, to wait for an earlier one of the id to go, and to remove what failed. clockSkew is
+	// by how much the clocks of gateways may differ, and more.
+	launchSpare = time.Minute
+	clockSkew   = time.Minute
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 )

@@ -35,11 +35,8 @@ type Policy struct {
 	// way at once; zero is no bound.
 	Rate    Rate `json:"rate"`
 	Streams int  `json:"streams"`
-}
-
-// Quota bounds what a tenant has at a time. Zero is no bound.
-type Quota struct {
-	Sandboxes int `json:"sandboxes"` // how many there are, paused ones too
+	// Budgets are those of keys, by [Caller].Key. Keys of the same name share one.
+	Budgets map[string]Budget `json:"-"`
 }
 
 // Max bounds a single sandbox: a create that asks for more is refused, and one that does not ask
@@ -107,7 +104,7 @@ func (p *Policy) check() error {
 	if err := p.Max.check(); err != nil {
 		return fmt.Errorf("max: %w", err)
 	}
-	return nil
+	return p.Quota.check()
 }
 
 func (m *Max) check() error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -22,6 +23,8 @@ type Problem struct {
 	// Class is a class of podapi in lower case, such as "not_exist", or of a launcher, such as
 	// "no_sandbox".
 	Class string `json:"class,omitempty" doc:"what kind of failure it is, for programs" example:"not_exist"`
+	// Until is when there may be room, of a 429, if that is known.
+	Until *time.Time `json:"until,omitempty" doc:"when a quota or budget that is used up may have room; missing if that is not known"`
 }
 
 // problemType is the type of errors in the document.
@@ -42,6 +45,9 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 		g.Log.ErrorContext(ctx, "cannot list the sandboxes", "error", err)
 		return (&refusal{http.StatusServiceUnavailable, "unavailable", "the sandboxes cannot be listed"}).problem()
 	}
+	if e, ok := errors.AsType[*usedUp](err); ok {
+		return e.problem()
+	}
 	class, status := classify(err)
 	if status == http.StatusInternalServerError {
 		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
@@ -50,7 +56,7 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 }
 
 func newProblem(status int, class, detail string) *Problem {
-	return &Problem{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, class}
+	return &Problem{ErrorModel: huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, Class: class}
 }
 
 // launcherClasses are the classes of launchers' errors, and their statuses. The first that fits
@@ -132,6 +138,5 @@ func statusOf(c pb.Class) int {
 func writeProblem(w http.ResponseWriter, of *refusal) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(of.status)
-	p := Problem{huma.ErrorModel{Status: of.status, Title: http.StatusText(of.status), Detail: of.detail}, of.class}
-	_ = json.NewEncoder(w).Encode(p)
+	_ = json.NewEncoder(w).Encode(newProblem(of.status, of.class, of.detail))
 }

@@ -85,7 +85,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 		return nil, err
 	}
 	spec.ID, spec.Labels = launcherID(tenant, name), withOwn(spec.Labels, in.Body.PublicPorts)
-	s, err := g.Launcher.Launch(ctx, spec)
+	s, err := g.launchWithin(ctx, g.wantedFor(&spec), func(ctx context.Context) (*launcher.Sandbox, error) { return g.Launcher.Launch(ctx, spec) })
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,11 @@ func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
 	defer g.lookups.forget(id)
-	return nil, g.Launcher.Terminate(ctx, id)
+	if err := g.Launcher.Terminate(ctx, id); err != nil {
+		return nil, err
+	}
+	g.giveBack(ctx, id)
+	return nil, nil
 }
 
 // pauser is a launcher whose sandboxes can be paused.
@@ -183,7 +187,11 @@ func (g *Gateway) pause(ctx context.Context, in *sandboxPath) (*struct{}, error)
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
-	return nil, p.Pause(ctx, id)
+	if err := p.Pause(ctx, id); err != nil {
+		return nil, err
+	}
+	g.giveBack(ctx, id)
+	return nil, nil
 }
 
 func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, error) {
@@ -192,7 +200,7 @@ func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, 
 		return nil, err
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
-	s, err := p.Resume(ctx, id)
+	s, err := g.launchWithin(ctx, g.wantedAgain(id), func(ctx context.Context) (*launcher.Sandbox, error) { return p.Resume(ctx, id) })
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +232,7 @@ func (g *Gateway) extend(ctx context.Context, in *extendInput) (*extendOutput, e
 		return nil, err
 	}
 	out := &extendOutput{}
-	out.Body.ExpiresAt, err = p.Extend(ctx, launcherID(tenantOf(ctx), in.ID), longer)
+	id := launcherID(tenantOf(ctx), in.ID)
+	out.Body.ExpiresAt, err = g.endWithin(ctx, id, time.Now().Add(longer), func() (time.Time, error) { return p.Extend(ctx, id, longer) })
 	return out, err
 }

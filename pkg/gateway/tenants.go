@@ -124,6 +124,7 @@ func parseKeys(data []byte) (keyFile, error) {
 				Name    string    `json:"name"`
 				SHA256  string    `json:"sha256"`
 				Expires time.Time `json:"expires"`
+				Budget  *Budget   `json:"budget"`
 			} `json:"keys"`
 			Accounts []string `json:"serviceAccounts"`
 		} `json:"tenants"`
@@ -139,17 +140,20 @@ func parseKeys(data []byte) (keyFile, error) {
 		if err := CheckTenant(name); err != nil {
 			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
 		}
-		file.policies[name] = tenant.Policy
 		for i, k := range tenant.Keys {
 			hash, err := hex.DecodeString(k.SHA256)
 			if err != nil || len(hash) != sha256.Size {
 				return keyFile{}, fmt.Errorf("tenant %q: key %d: sha256 is not 64 hexadecimal digits", name, i+1)
+			}
+			if err := tenant.setBudget(cmp.Or(k.Name, k.SHA256[:8]), k.Budget); err != nil {
+				return keyFile{}, fmt.Errorf("tenant %q: key %d: %w", name, i+1, err)
 			}
 			file.keys = append(file.keys, key{Caller{name, cmp.Or(k.Name, k.SHA256[:8])}, [sha256.Size]byte(hash), k.Expires})
 		}
 		if err := errors.Join(tenant.Policy.checkRates(), file.addAccounts(name, tenant.Accounts)); err != nil {
 			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
 		}
+		file.policies[name] = tenant.Policy
 	}
 	err := errors.Join(CheckPolicies(file.policies), file.index())
 	return file, err
