@@ -137,8 +137,7 @@ type Config struct {
 	// agent's own; nil leaves it as it is.
 	Env     []string
 	Workdir string // where relative paths start; empty leaves it as it is
-	// Protected are patterns of paths that the agent does not change, but commands
-	// can (see [fsops.FS.Protect]); nil leaves them as they are.
+	// Protected are patterns of paths that only commands can change: [fsops.FS.Protect]; nil: as they are.
 	Protected []string
 	// Expires is when the agent ends by itself, if it was started so that its end is final. Zero changes
 	// nothing, nor does a time before the present value, unless it may be Sooner (a capability).

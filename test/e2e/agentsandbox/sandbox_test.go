@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -103,5 +104,22 @@ func makePool(t *testing.T, c *launchertest.Cluster, size int, spec launcher.Spe
 		}
 		ready, _, _ := unstructured.NestedInt64(now.Object, "status", "readyReplicas")
 		return ready == int64(size)
+	})
+}
+
+func TestListSaysWhatASandboxUses(t *testing.T) {
+	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, _ *launchertest.Cluster, spec launcher.Spec) {
+		harness.Launch(t, l, spec)
+		list, err := l.List(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatalf("the list is %v: %v", list, err)
+		}
+		for name, want := range map[corev1.ResourceName]string{
+			corev1.ResourceCPU: launcher.DefaultCPULimit, corev1.ResourceMemory: launcher.DefaultMemoryLimit, corev1.ResourceStorage: launcher.DefaultWorkspaceSize,
+		} {
+			if got := list[0].Resources[name]; got.String() != want {
+				t.Errorf("it has %s of %s, want %s", got.String(), name, want)
+			}
+		}
 	})
 }
