@@ -34,7 +34,7 @@ func TestUsageIsThatOfTheGroup(t *testing.T) {
 
 const (
 	usageMemory = 256 << 20
-	usagePIDs   = 200
+	usagePIDs   = bombLimit
 )
 
 // limitCPU limits a group to one and a half processors.
@@ -50,7 +50,8 @@ func limitCPU(t *testing.T, dir string) {
 }
 
 func helpUsage() error {
-	m := NewManager(Options{OwnGroup: true})
+	m := NewManager(Options{Alone: true, OwnGroup: true, Thread: confined()})
+	alone <- m
 	defer m.Shutdown(context.Background())
 	if none := NewManager(Options{}); none.Usage() != (cgroup.Usage{}) {
 		return fmt.Errorf("without a group of its own it says %+v", none.Usage())
