@@ -49,8 +49,8 @@ func terminated(err error) error {
 
 // Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
 // the last one, with the files in its workdir. Without them the error is [ErrStale], and
-// [ErrUnsigned] if this identity has not signed how the pod is made. A sandbox that runs is
-// opened as by Open. Launch resumes, too, but makes the pod of its Spec.
+// [ErrUnsigned] if this identity has not signed how the pod is made. One that runs is opened as by
+// Open. Launch resumes by its Spec.
 func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

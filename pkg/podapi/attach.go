@@ -35,7 +35,7 @@ func (o *AttachOptions) asksMore() bool { return o.NoFollow || o.NoOutput || o.S
 
 // Attach follows the process with this exec id, which runs or has ended, whoever
 // started it. If the agent does not know the id, it is fs.ErrNotExist. The end of ctx
-// and an error of a writer detach from the process, which runs on.
+// and an error of a writer detach, and it runs on.
 func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Process, error) {
 	p := newProcess(ctx, c, "attach", id)
 	p.id, p.attach, p.resumeTimeout = id, &opts, opts.ResumeTimeout

@@ -139,7 +139,7 @@ type connection interface {
 }
 
 // Deferred returns a client of an agent that need not exist yet. Each call asks
-// open for the client that makes it, or fails with its error. Close calls shut.
+// open for its client, or fails with open's error. Close calls shut.
 func Deferred(open func(context.Context) (*Client, error), shut func() error) *Client {
 	d := &deferred{open, shut}
 	return newClient(d, d.lost)

@@ -147,7 +147,7 @@ type Config struct {
 }
 
 // Configure sets the defaults of later calls. An agent of protocol 1.0 protects no
-// paths (errors.ErrUnsupported), and takes a nil Env for an empty one.
+// paths (errors.ErrUnsupported), and takes nil for an empty Env.
 func (c *Client) Configure(ctx context.Context, config Config) error {
 	r := &pb.ConfigureRequest{
 		Env: toBytes(config.Env), KeepEnv: config.Env == nil,

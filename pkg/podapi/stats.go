@@ -9,8 +9,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Stats is what a sandbox's container uses and may use. nil is what nobody knows: without a
-// container all but the disk, and no limit.
+// Stats is what a sandbox's container uses and may use. A nil number is not known, as all but
+// the disk without a container; a nil limit may also mean that there is none.
 type Stats struct {
 	Time              time.Time      // when the numbers were read, by the sandbox's clock
 	CPU, CPUThrottled *time.Duration // processor time since the container's start, and how long its limit held it up
