@@ -10,23 +10,24 @@ import (
 // AttachOptions says what [Client.Attach] reads and writes, and for how long.
 type AttachOptions struct {
 	// Stdin, Stdout, Stderr and ResumeTimeout are as in [Cmd], but an error of a writer
-	// leaves the process running. Stdin follows what the process was sent before. If two
-	// callers send input at once, bytes of both are lost.
+	// leaves the process running. Stdin follows what the process was sent before, unless
+	// StdinOffset says where it begins: then what was taken from there on is left out, and a
+	// gap is syscall.EINVAL. If two callers send other input at once, bytes of both are lost.
 	Stdin          io.Reader
+	StdinOffset    *int64
 	Stdout, Stderr io.Writer
 	ResumeTimeout  time.Duration
 	// StdoutOffset and StderrOffset are where the output begins, in bytes. Output
 	// that the agent no longer has is skipped, and counted in [Process.Omitted].
 	StdoutOffset, StderrOffset int64
-	// NoFollow ends the run when all output so far has arrived. If the process still
-	// runs, Wait returns [ErrDetached].
-	NoFollow bool
-	// NoOutput leaves the output out, so that it does not hold up the process: the
-	// caller only waits for the end, or writes standard input.
-	NoOutput bool
-	// Screen, if not nil, is the size of the caller's terminal, for a process that
-	// has one, too. The process's terminal gets this size, and the output begins
-	// where the screen can be redrawn, whatever StdoutOffset is.
+	// StdoutAt and StderrAt are told where the next Write begins: the first, or one after a loss.
+	StdoutAt, StderrAt func(offset int64)
+	// NoFollow ends the run when all output so far has arrived, with [ErrDetached] if the
+	// process still runs. NoOutput leaves the output out, so that it does not hold up the
+	// process: the caller only waits for the end, or writes standard input.
+	NoFollow, NoOutput bool
+	// Screen, if not nil, is the size of the caller's terminal. The process's, if it has one,
+	// gets it, and the output begins where the screen can be redrawn, whatever StdoutOffset is.
 	Screen *TerminalSize
 }
 

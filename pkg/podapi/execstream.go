@@ -2,8 +2,10 @@ package podapi
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
+	"syscall"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
@@ -60,7 +62,7 @@ func (p *Process) greet(ctx context.Context, s *execStream, first *pb.ExecReques
 		r, err = s.call.Recv()
 	}
 	if err == nil {
-		err = p.checkStarted(r.GetStarted())
+		err = firstError(p.checkStarted(r.GetStarted()), p.checkGap(r.GetStarted()))
 	}
 	if err != nil {
 		p.leave(s)
@@ -84,6 +86,17 @@ func (p *Process) checkStarted(started *pb.ExecStarted) error {
 	return firstError(checkText("the boot id", started.BootId), checkNumbers("a number of a process", started.Pid, started.Stdin))
 }
 
+// checkGap refuses input that begins beyond what the process has taken.
+func (p *Process) checkGap(started *pb.ExecStarted) error {
+	if p.started != nil || p.attach == nil || p.attach.StdinOffset == nil {
+		return nil
+	}
+	if from := *p.attach.StdinOffset; from < 0 || from > started.GetStdin() {
+		return fmt.Errorf("standard input at offset %d leaves a gap after %d: %w", from, started.GetStdin(), syscall.EINVAL)
+	}
+	return nil
+}
+
 // begin begins to use a stream after the agent's answer.
 func (p *Process) begin(s *execStream, started *pb.ExecStarted) {
 	if p.started == nil {
@@ -93,6 +106,9 @@ func (p *Process) begin(s *execStream, started *pb.ExecStarted) {
 		if p.attach != nil {
 			p.output.from(p.attach)
 			base = started.Stdin
+			if p.attach.StdinOffset != nil {
+				base = *p.attach.StdinOffset
+			}
 		}
 		if p.stdinFrom != nil {
 			p.stdin = newStdinSender(p.stdinFrom, base)

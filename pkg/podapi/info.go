@@ -41,9 +41,8 @@ const (
 	ByMount Enforcement = "mount" // a read-only mount: syscall.EROFS, for commands, too
 )
 
-// Info asks the agent about itself. If this client does not understand its
-// protocol, the error is [ErrVersion], which says which of the two to update,
-// beside the Info.
+// Info asks the agent about itself. If this client does not understand its protocol, the
+// error, beside the Info, is [ErrVersion]: it says which to update.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	r, err := c.agent.Info(ctx, &pb.InfoRequest{})
 	if err == nil {

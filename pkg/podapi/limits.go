@@ -13,8 +13,7 @@ const (
 	// KillGrace is how long a command waits for the end of a process that it killed
 	// because its context ended, or for the answer to a detach.
 	KillGrace = 5 * time.Second
-	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps: head
-	// and tail, as in os/exec.
+	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps: head and tail.
 	MaxExitStderr = 64 << 10
 	// Unlimited is the value of an [Rlimit] that limits nothing.
 	Unlimited uint64 = math.MaxUint64
@@ -29,6 +28,8 @@ const (
 	// stdinChunk is how much standard input travels in a message: what a pipe
 	// holds by default, so that the process can take a message at once.
 	stdinChunk = 64 << 10
+	// stdinFirst is how much of it is read at first: what a person types at once needs no more.
+	stdinFirst = 4 << 10
 	// maxSkippedPath bounds the path of a file that was skipped: Linux's PATH_MAX.
 	maxSkippedPath = 4 << 10
 	// maxReserve bounds what ReadFile reserves on the agent's word for the size,

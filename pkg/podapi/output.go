@@ -19,7 +19,9 @@ type outputs struct {
 	floating bool     // the agent chooses the first offset of stdout
 	none     bool     // there is no output, whatever the process writes
 	omitted  int64
-	waiting  atomic.Bool // a writer is slow, and so nothing more is taken from the agent
+	at       [2]func(int64) // told where a write begins that does not follow the one before
+	apart    [2]bool        // that is so of the next write
+	waiting  atomic.Bool    // a writer is slow, and so nothing more is taken from the agent
 }
 
 // newOutputs begins to write to the writers, which may be nil. failed is
@@ -46,6 +48,7 @@ func sameWriter(a, b io.Writer) (same bool) {
 func (o *outputs) from(opts *AttachOptions) {
 	o.next = [2]int64{opts.StdoutOffset, opts.StderrOffset}
 	o.floating, o.none = opts.Screen != nil, opts.NoOutput
+	o.at, o.apart = [2]func(int64){opts.StdoutAt, opts.StderrAt}, [2]bool{true, true}
 }
 
 // add passes on the next chunk of stream 0 or 1. A chunk that does not follow the
@@ -66,10 +69,24 @@ func (o *outputs) add(stream int, chunk *pb.OutputChunk) error {
 	}
 	o.next[stream] = chunk.Offset + int64(len(chunk.Data))
 	o.omitted += chunk.Omitted
+	o.apart[stream] = o.apart[stream] || chunk.Omitted > 0
 	o.waiting.Store(true)
-	o.pumps[stream].put(chunk.Data)
+	o.pumps[stream].put(piece{chunk.Data, o.before(stream, chunk)})
 	o.waiting.Store(false)
 	return nil
+}
+
+// before returns what is to be called before a chunk is written; nil for nothing.
+func (o *outputs) before(stream int, chunk *pb.OutputChunk) func() {
+	if !o.apart[stream] || len(chunk.Data) == 0 {
+		return nil
+	}
+	o.apart[stream] = false
+	at, offset := o.at[stream], chunk.Offset
+	if at == nil {
+		return nil
+	}
+	return func() { at(offset) }
 }
 
 // finish waits until everything is written. If the final lengths differ from those
@@ -94,11 +111,17 @@ func (o *outputs) drain(ctx context.Context) {
 	}
 }
 
+// piece is output that is written at once.
+type piece struct {
+	data   []byte
+	before func() // called before the write, if not nil
+}
+
 // pump passes the data put into it to a writer.
 type pump struct {
 	mu     sync.Mutex
 	change sync.Cond
-	queue  [][]byte
+	queue  []piece
 	size   int
 	busy   bool          // the writer is writing
 	closed bool          // no more puts
@@ -120,15 +143,18 @@ func newPump(w io.Writer, failed func(error)) *pump {
 func (p *pump) run(w io.Writer, failed func(error)) {
 	defer close(p.done)
 	for {
-		data, ok := p.get()
+		next, ok := p.get()
 		if !ok {
 			if pipe, own := w.(pipeWriter); own {
 				pipe.Close()
 			}
 			return
 		}
-		_, err := w.Write(data)
-		wire.Recycle(data)
+		if next.before != nil {
+			next.before()
+		}
+		_, err := w.Write(next.data)
+		wire.Recycle(next.data)
 		if err != nil {
 			failed(err)
 			p.mu.Lock()
@@ -141,7 +167,7 @@ func (p *pump) run(w io.Writer, failed func(error)) {
 }
 
 // get waits for data, or returns false at the end.
-func (p *pump) get() ([]byte, bool) {
+func (p *pump) get() (next piece, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy = false
@@ -150,19 +176,20 @@ func (p *pump) get() ([]byte, bool) {
 		p.change.Wait()
 	}
 	if len(p.queue) == 0 {
-		return nil, false
+		return piece{}, false
 	}
 	p.busy = true
-	data := p.queue[0]
+	next = p.queue[0]
 	p.queue = p.queue[1:]
-	p.size -= len(data)
+	p.size -= len(next.data)
 	p.change.Broadcast()
-	return data, true
+	return next, true
 }
 
-// put queues data, which then belongs to the pump. It waits while the buffer is
+// put queues a piece, whose data then belongs to the pump. It waits while the buffer is
 // full.
-func (p *pump) put(data []byte) {
+func (p *pump) put(next piece) {
+	data := next.data
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !p.broken && p.size > 0 && p.size+len(data) > outputBuffer {
@@ -172,7 +199,7 @@ func (p *pump) put(data []byte) {
 		wire.Recycle(data)
 		return
 	}
-	p.queue = append(p.queue, data)
+	p.queue = append(p.queue, next)
 	p.size += len(data)
 	p.change.Broadcast()
 }

@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"context"
 	"io"
 	"sync"
 	"time"
@@ -37,12 +38,15 @@ func newStdinSender(from io.Reader, offset int64) *stdinSender {
 // read reads and keeps the input until it ends or nobody takes it. To the process,
 // a failed input looks like an ended one, but Wait reports the error.
 func (s *stdinSender) read() {
-	buffer, next := make([]byte, stdinChunk), s.start
+	buffer, next := make([]byte, stdinFirst), s.start
 	for {
 		n, err := s.from.Read(buffer)
 		next += int64(n)
 		if !s.keep(buffer[:n], next, err) || err != nil {
 			return
+		}
+		if n == stdinFirst {
+			buffer = make([]byte, stdinChunk)
 		}
 	}
 }
@@ -80,12 +84,13 @@ func (s *stdinSender) begin(stream *execStream, taken int64) {
 
 // feed sends the input on a stream, until either ends.
 func (s *stdinSender) feed(stream *execStream) {
-	buffer := make([]byte, 0, stdinChunk)
+	var buffer []byte
 	for {
 		chunk := s.next(stream, buffer)
 		if chunk == nil || stream.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: chunk}}) != nil || chunk.Eof {
 			return
 		}
+		buffer = chunk.Data
 	}
 }
 
@@ -160,6 +165,40 @@ func (s *stdinSender) acknowledge(offset int64, closed bool) (more bool) {
 	s.closed = s.closed || closed
 	s.change.Broadcast()
 	return more
+}
+
+// await waits until the process has taken more than after, or takes no more, or ctx ends.
+func (s *stdinSender) await(ctx context.Context, after int64) (taken int64, err error) {
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.change.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.acked <= after && !s.closed && ctx.Err() == nil {
+		s.change.Wait()
+	}
+	switch {
+	case s.acked > after:
+		return s.acked, nil
+	case s.closed:
+		return s.acked, ErrStdinClosed
+	}
+	return s.acked, ctx.Err()
+}
+
+// StdinTaken waits until the process has taken more than after bytes of standard input, from
+// its first on, and returns how many. [ErrStdinClosed] says that it takes no more from this run.
+// A caller that is cut off sends the rest by [AttachOptions].StdinOffset.
+func (p *Process) StdinTaken(ctx context.Context, after int64) (int64, error) {
+	switch {
+	case p.stdin != nil:
+		return p.stdin.await(ctx, after)
+	case p.started.GetStdin() > after:
+		return p.started.GetStdin(), nil
+	}
+	return p.started.GetStdin(), ErrStdinClosed
 }
 
 // close ends the sending.
