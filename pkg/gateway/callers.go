@@ -42,8 +42,12 @@ func (g *Gateway) identified(w http.ResponseWriter, r *http.Request, next http.H
 	next.ServeHTTP(w, r)
 }
 
-// bearer returns the token in a request's Authorization; "" if there is none.
+// bearer returns the token in a request's Authorization, or from a page's WebSocket; "" if there is
+// none.
 func bearer(r *http.Request) string {
+	if r.Header.Get("Authorization") == "" {
+		return protocolToken(r.Header.Get("Sec-WebSocket-Protocol"))
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return ""

@@ -26,7 +26,10 @@ func (g *Gateway) execOperations() {
 			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it.",
 		Parameters:  []*huma.Param{key},
 		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf("application/json", g.schema(reflect.TypeFor[Command]()))},
-		Responses:   map[string]*huma.Response{"200": {Description: "how it ended, whatever its exit code", Content: content}},
+		Responses: map[string]*huma.Response{
+			"200": {Description: "how it ended, whatever its exit code", Content: content},
+			"202": {Description: "it has started, and runs on", Content: bodyOf("application/json", g.schema(reflect.TypeFor[Started]()))},
+		},
 	}, (*rawCall).exec)
 }
 
@@ -38,6 +41,10 @@ type Command struct {
 	Env     []string `json:"env,omitempty" doc:"NAME=VALUE, in addition to the sandbox's environment"`
 	Stdin   []byte   `json:"stdin,omitempty" doc:"standard input, in base64"`
 	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" doc:"when it is ended, with all that it started"`
+
+	OpenStdin bool          `json:"open_stdin,omitempty" doc:"leave standard input open after stdin, for write-stdin"`
+	Detach    bool          `json:"detach,omitempty" doc:"answer 202 as soon as it has started, and let it run on"`
+	Terminal  *TerminalSize `json:"terminal,omitempty" doc:"give it a terminal of this size, with open input"`
 }
 
 // Exit is how a command ended.
@@ -82,6 +89,9 @@ func (c *rawCall) exec() error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
+	if in.Detach && in.Stdin != nil {
+		return huma.Error422UnprocessableEntity("stdin would not be taken before the answer: detach with open_stdin, and send it afterwards")
+	}
 	id, err := c.execID()
 	if err != nil {
 		return err
@@ -96,6 +106,17 @@ func (c *rawCall) exec() error {
 	cmd.Timeout = time.Duration(in.Timeout * float64(time.Second))
 	if in.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(in.Stdin)
+	}
+	if in.OpenStdin || in.Terminal != nil {
+		input := newOpenInput(in.Stdin)
+		defer input.end() // nothing reads it any more
+		cmd.Stdin = input
+	}
+	if in.Terminal != nil {
+		cmd.Terminal = in.Terminal.size()
+	}
+	if in.Detach {
+		return c.execDetached(cmd)
 	}
 	if strings.Contains(c.r.Header.Get("Accept"), linesType) {
 		return c.execLines(cmd)

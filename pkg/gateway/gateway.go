@@ -41,6 +41,7 @@ type Options struct {
 type Gateway struct {
 	Options
 	held    *held
+	open    *openStreams
 	lookups *lookups
 	books   books
 	domain  domain
@@ -65,7 +66,7 @@ func New(o Options) *Gateway {
 	}
 	life, end := context.WithCancel(context.Background())
 	g := &Gateway{
-		Options: o, held: newHeld(o.Launcher), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		Options: o, held: newHeld(o.Launcher), open: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
@@ -83,6 +84,8 @@ func New(o Options) *Gateway {
 	g.watchOperations()
 	g.execOperations()
 	g.processOperations()
+	g.stdinOperations()
+	g.terminalOperations()
 	g.linkOperations()
 	g.statsOperations()
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -121,8 +124,10 @@ func OpenAPI() ([]byte, error) {
 	return append(indented.Bytes(), '\n'), err
 }
 
-// Close closes the connections to sandboxes. The sandboxes stay.
+// Close ends the terminals, whose callers go on with another gateway, and the connections to
+// sandboxes. The sandboxes stay, and so do the terminals' processes.
 func (g *Gateway) Close() error {
+	g.open.close()
 	g.end()
 	g.calls.close()
 	return g.held.close()

@@ -25,9 +25,10 @@ func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
 // and o.
 type door struct {
 	*testing.T
-	url   string
-	keys  string
-	state string // the launcher's directory
+	url     string
+	keys    string
+	state   string // the launcher's directory
+	gateway *gateway.Gateway
 }
 
 func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
@@ -52,7 +53,7 @@ func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 			t.Error(err)
 		}
 	})
-	d.url = server.URL
+	d.url, d.gateway = server.URL, g
 	return d
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -27,7 +28,7 @@ func newName(tenant, key string) string {
 // execID returns the exec id of a request; "" if it has no key. It has the key's time, by which
 // the agent knows a repeated request that comes too late.
 func (c *rawCall) execID() (string, error) {
-	text := c.r.Header.Get(idempotencyKey)
+	text := cmp.Or(c.r.Header.Get(idempotencyKey), c.query("idempotency_key"))
 	if text == "" {
 		return "", nil
 	}

@@ -83,4 +83,20 @@ const (
 	clockSkew   = time.Minute
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
+	// stdinLimit is how much standard input a request may bring, in bytes: all of it is held
+	// until the command has taken it. More comes in several requests.
+	stdinLimit = 1 << 20
+	// frameLimit is how large a frame of a terminal may be, in bytes: what a pipe holds, after
+	// its offset. controlLimit is that of one with a message.
+	frameLimit   = 8 + 64<<10
+	controlLimit = 4 << 10
+	// peerSilence is how long the caller of a terminal may be silent, which is asked for a sign
+	// of life each silence, and how long a frame may wait for its caller to read.
+	peerSilence = time.Minute
+	// farewell is how long a terminal's connection stays for the caller to read its end.
+	farewell = 5 * time.Second
+	// socketBuffer bounds what the kernel keeps for a caller that reads slowly, in bytes.
+	socketBuffer = 128 << 10
+	// closeTime bounds how long Close waits: a detach from a process, and a farewell.
+	closeTime = 15 * time.Second
 )

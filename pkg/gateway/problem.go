@@ -25,6 +25,8 @@ type Problem struct {
 	Class string `json:"class,omitempty" doc:"what kind of failure it is, for programs" example:"not_exist"`
 	// Until is when there may be room, of a 429, if that is known.
 	Until *time.Time `json:"until,omitempty" doc:"when a quota or budget that is used up may have room; missing if that is not known"`
+	// Offset is of stdin_gap and stdin_closed.
+	Offset *int64 `json:"offset,omitempty" doc:"how much input was taken, if other input was refused"`
 }
 
 // problemType is the type of errors in the document.

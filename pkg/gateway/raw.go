@@ -98,18 +98,18 @@ func (c *rawCall) checkQuery(op *huma.Operation) (err error) {
 	if c.queries, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return huma.Error422UnprocessableEntity("the query: " + err.Error())
 	}
-	known := map[string]bool{}
+	known, many := map[string]bool{}, map[string]bool{}
 	for _, p := range op.Parameters {
 		if p.In != "query" {
 			continue
 		}
-		known[p.Name] = true
+		known[p.Name], many[p.Name] = true, p.Schema.Type == huma.TypeArray
 		if p.Required && !c.queries.Has(p.Name) {
 			return huma.Error422UnprocessableEntity("the query lacks " + p.Name)
 		}
 	}
 	for name, values := range c.queries {
-		if !known[name] || len(values) > 1 {
+		if !known[name] || len(values) > 1 && !many[name] {
 			return huma.Error422UnprocessableEntity("the query has " + strconv.Quote(name) + " too often, or should not have it")
 		}
 	}

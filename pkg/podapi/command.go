@@ -21,8 +21,7 @@ type Cmd struct {
 	Script string
 	Dir    string   // the working directory; empty means the workdir
 	Env    []string // NAME=VALUE for the sandbox's default environment; a later one wins
-	// ClearEnv leaves the default environment out. What remains are Env and
-	// the markers by which the agent finds its processes.
+	// ClearEnv leaves out the default environment, but not what marks the agent's processes.
 	ClearEnv bool
 	// Stdin, if not nil, is read to its end into standard input, which is /dev/null
 	// otherwise. The run does not wait for a Read when the process has ended.

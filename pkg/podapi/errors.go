@@ -25,9 +25,8 @@ var (
 
 	ErrVersion  = errors.New("incompatible versions")                    // client and agent are too far apart
 	ErrDetached = errors.New("detached from the process, which runs on") // the caller has
-	// ErrExecExpired says that the agent does not start or know an exec id. The id is
-	// older than its memory, and the command may have run; or the id was killed before
-	// its start; or somebody had the agent forget the process ([Client.Forget]).
+	// ErrExecExpired says that the agent does not start or know an exec id. It is older than its
+	// memory, and the command may have run; or was killed before its start, or forgotten ([Client.Forget]).
 	ErrExecExpired = wire.ErrExecExpired
 )
 

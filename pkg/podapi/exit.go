@@ -43,8 +43,7 @@ type ExitStatus struct {
 	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork, so it
 	// is at least what the agent had at that time.
 	MaxRSS int64
-	// ProcessLimit says that the sandbox reached its limit of processes meanwhile,
-	// so that some could not start.
+	// ProcessLimit says that some could not start: the sandbox reached its limit of processes.
 	ProcessLimit bool
 }
 

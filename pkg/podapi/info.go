@@ -132,11 +132,10 @@ func checkVersion(major, minor int) error {
 
 // Config is what [Client.Configure] sets on a running agent.
 type Config struct {
-	// Env is the default environment of processes, as NAME=VALUE, on top of the
-	// agent's own; nil leaves it as it is.
+	// Env is the default environment of processes, as NAME=VALUE, on top of the agent's; nil leaves it.
 	Env     []string
 	Workdir string // where relative paths start; empty leaves it as it is
-	// Protected are patterns of paths that only commands can change: [fsops.FS.Protect]; nil: as they are.
+	// Protected are what the agent does not change, but commands can ([fsops.FS.Protect]); nil leaves them.
 	Protected []string
 	// Expires is when the agent ends by itself, if it was started so that its end is final. Zero changes
 	// nothing, nor does a time before the present value, unless it may be Sooner (a capability).

@@ -189,8 +189,7 @@ func (s *stdinSender) await(ctx context.Context, after int64) (taken int64, err 
 }
 
 // StdinTaken waits until the process has taken more than after bytes of standard input, from
-// its first on, and returns how many. [ErrStdinClosed] says that it takes no more from this run.
-// A caller that is cut off sends the rest by [AttachOptions].StdinOffset.
+// its first on, and returns how many; [ErrStdinClosed] if it takes no more from this run.
 func (p *Process) StdinTaken(ctx context.Context, after int64) (int64, error) {
 	switch {
 	case p.stdin != nil:

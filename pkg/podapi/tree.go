@@ -14,8 +14,7 @@ import (
 type TransferOptions struct {
 	fsops.ArchiveOptions // what the sending side leaves out
 	fsops.ExtractOptions // what the receiving side takes
-	// Progress, if not nil, is called with the bytes of the tar stream so far, a few
-	// times for each megabyte.
+	// Progress, if not nil, gets the bytes of the tar stream so far, a few times for each megabyte.
 	Progress func(bytes int64)
 }
 
