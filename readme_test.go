@@ -16,11 +16,16 @@ import (
 // block returns the first code block of README.md in a language after its mark.
 func block(t *testing.T, language string) string {
 	t.Helper()
+	return blockAfter(t, "readme_test.go runs this block.", language)
+}
+
+func blockAfter(t *testing.T, mark, language string) string {
+	t.Helper()
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pattern := regexp.MustCompile("(?s)<!-- readme_test.go runs this block. -->\n```" + language + "\n(.*?)```")
+	pattern := regexp.MustCompile("(?s)<!-- " + mark + " -->\n```" + language + "\n(.*?)```")
 	found := pattern.FindStringSubmatch(string(readme))
 	if found == nil {
 		t.Fatalf("README.md has no block of %s to run", language)
@@ -109,6 +114,30 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, want := range []string{"+hello, sandbox", "hello, sandbox\n", "src/main.go\n", "src/main.go:3:func main() {}", `"reason":"exited"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+func TestReadmeHTTPRuns(t *testing.T) {
+	script := blockAfter(t, "readme_test.go runs this block too.", "sh")
+	const token = "a-token-of-the-tests"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(programs(t), "PODAGENT_BACKEND=local", "TOKEN="+token)
+	const serve = `coproc orchestrator gateway --listen 127.0.0.1:0 --token-file "$0"; gateway=$COPROC_PID
+trap 'kill $gateway; wait $gateway || true' EXIT; read -r URL <&"${COPROC[0]}"
+`
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", serve+script, file)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{`"id":"job-17","state":"running"`, `"code":0`, `"stdout":"hello\n"`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

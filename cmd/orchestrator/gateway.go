@@ -35,6 +35,9 @@ stay when it ends.`
 // soleTenant is the tenant of a gateway without a file of keys.
 const soleTenant = "main"
 
+// tokenSize is the least size of a token, in bytes: one of 128 bits at random.
+const tokenSize = 16
+
 // gatewayFlags say how to serve.
 type gatewayFlags struct {
 	http     httpFlags
@@ -103,11 +106,12 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
 	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
 	o.http.flags = flags
-	cmd.MarkFlagsMutuallyExclusive("keys", "token-file")
 }
 
 func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, error) {
 	switch {
+	case o.keys != "" && o.http.tokenFile != "":
+		return nil, usagef("--keys and --token-file exclude each other: the tokens of the tenants are in the file of --keys")
 	case o.accounts && o.keys == "":
 		return nil, usagef("--service-accounts needs --keys: its file says which account is which tenant's")
 	case o.audience == "":
@@ -115,18 +119,30 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 	case o.accounts:
 		return o.serviceAccounts(ctx, a)
 	case o.keys != "":
-		return &gateway.Keys{Path: o.keys, Log: a.logger()}, nil
+		return o.keyFile(a)
 	}
 	if o.http.tokenFile != "" {
 		token, err := readToken(ctx, o.http.tokenFile)
 		if err != nil {
 			return nil, usageError{err}
 		}
+		if len(token) < tokenSize {
+			return nil, usagef("the token in %s has %d bytes, and needs at least %d", o.http.tokenFile, len(token), tokenSize)
+		}
 		return gateway.OneTenant{Name: soleTenant, Token: token}, nil
 	}
 	token := rand.Text()
 	a.note("the token of callers, made up for this time, is %s", token)
 	return gateway.OneTenant{Name: soleTenant, Token: token}, nil
+}
+
+// keyFile returns the file of keys, without mistakes at the start.
+func (o *gatewayFlags) keyFile(a *app) (*gateway.Keys, error) {
+	keys := &gateway.Keys{Path: o.keys, Log: a.logger()}
+	if err := keys.Load(); err != nil {
+		return nil, usageError{err}
+	}
+	return keys, nil
 }
 
 // links returns the secrets that sign links, which other users must not know; nil for new ones.
@@ -158,7 +174,10 @@ func (o *gatewayFlags) serviceAccounts(ctx context.Context, a *app) (gateway.Ten
 	if err != nil {
 		return nil, err
 	}
-	keys := &gateway.Keys{Path: o.keys, Log: a.logger()}
+	keys, err := o.keyFile(a)
+	if err != nil {
+		return nil, err
+	}
 	return &gateway.ServiceAccounts{Keys: keys, Client: client, Audience: o.audience}, nil
 }
 

@@ -40,7 +40,7 @@ type Command struct {
 	Dir     string   `json:"dir,omitempty" doc:"the working directory: the workdir unless said otherwise"`
 	Env     []string `json:"env,omitempty" doc:"NAME=VALUE, in addition to the sandbox's environment"`
 	Stdin   []byte   `json:"stdin,omitempty" doc:"standard input, in base64"`
-	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" doc:"when it is ended, with all that it started"`
+	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"when it is ended, with all that it started"`
 
 	OpenStdin bool          `json:"open_stdin,omitempty" doc:"leave standard input open after stdin, for write-stdin"`
 	Detach    bool          `json:"detach,omitempty" doc:"answer 202 as soon as it has started, and let it run on"`

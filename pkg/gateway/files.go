@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -55,15 +56,27 @@ func unquoted(value string) (string, error) {
 
 func (g *Gateway) fileOperations() {
 	const files = sandboxRoot + "/files"
-	content := bodyOf("application/octet-stream", nil)
+	content := bodyOf("application/octet-stream", binarySchema)
+	ranges := map[string]*huma.MediaType{"application/octet-stream": {Schema: binarySchema}, "multipart/byteranges": {Schema: binarySchema}}
 	get := huma.Operation{
-		OperationID: "read-file", Method: http.MethodGet, Path: files, Parameters: []*huma.Param{pathParam}, Summary: "Read a file, or a range of it",
-		Responses: map[string]*huma.Response{"200": {Description: "the content", Content: content}, "206": {Description: "the range", Content: content}},
+		OperationID: "read-file", Method: http.MethodGet, Path: files, Summary: "Read a file, or a range of it",
+		Parameters: []*huma.Param{
+			pathParam,
+			param("header", "Range", huma.TypeString, "the part to read, such as bytes=0-99"),
+			param("header", "If-Range", huma.TypeString, "the etag that the file must have for Range to count"),
+			param("header", "If-Match", huma.TypeString, "the etag that the file must have"),
+			param("header", "If-None-Match", huma.TypeString, "the etag that the caller has"),
+		},
+		Responses: map[string]*huma.Response{
+			"200": {Description: "the content", Content: content, Headers: etagHeader},
+			"206": {Description: "the range, or the ranges", Content: ranges, Headers: etagHeader},
+			"304": {Description: "it is unchanged, as If-None-Match or If-Modified-Since asks"},
+		},
 	}
 	g.raw(get, (*rawCall).readFile)
 	head := get
 	head.OperationID, head.Method, head.Summary = "head-file", http.MethodHead, "Describe a file's content by headers"
-	head.Responses = map[string]*huma.Response{"200": {Description: "as read-file answers"}}
+	head.Responses = map[string]*huma.Response{"200": {Description: "as read-file answers", Headers: etagHeader}, "206": {Description: "the same"}, "304": {Description: "the same"}}
 	g.raw(head, (*rawCall).readFile)
 	g.raw(huma.Operation{
 		OperationID: "write-file", Method: http.MethodPut, Path: files, Summary: "Make or replace a file, as a whole or not at all",
@@ -75,7 +88,7 @@ func (g *Gateway) fileOperations() {
 			param("query", "parents", huma.TypeBoolean, "make the directories that are missing"),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: content},
-		Responses:   map[string]*huma.Response{"200": {Description: "it was replaced"}, "201": {Description: "it was made"}},
+		Responses:   map[string]*huma.Response{"200": {Description: "it was replaced", Headers: etagHeader}, "201": {Description: "it was made", Headers: etagHeader}},
 	}, (*rawCall).writeFile)
 	g.raw(huma.Operation{
 		OperationID: "delete-file", Method: http.MethodDelete, Path: files, Summary: "Remove a file, or a directory",
@@ -95,8 +108,17 @@ func (c *rawCall) readFile() error {
 	header.Set("ETag", quoted(a.ETag))
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(c.w, c.r, "", a.ModTime, f)
-	return nil
+	answer := &refused{ResponseWriter: c.w}
+	http.ServeContent(answer, c.r, "", a.ModTime, f)
+	switch answer.status {
+	case 0:
+		return nil
+	case http.StatusPreconditionFailed:
+		return huma.Error412PreconditionFailed("the file is not the one that the request is for")
+	case http.StatusRequestedRangeNotSatisfiable:
+		return huma.NewError(answer.status, fmt.Sprintf("the range is not in the file, which has %d bytes", a.Size))
+	}
+	return huma.NewError(http.StatusBadGateway, "the file cannot be read")
 }
 
 func (c *rawCall) writeFile() error {

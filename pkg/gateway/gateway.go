@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"path"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -73,9 +74,13 @@ func New(o Options) *Gateway {
 	g.calls, g.loads.byTenant, g.failures, g.sometimes = newCalls(o.Tenants), map[string]*load{}, newFailures(), newSometimes()
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
-	config.Security = []map[string][]string{{"token": {}}}
+	asJSON := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalJSON}
+	config.Formats = map[string]huma.Format{jsonType: asJSON, "json": asJSON} // the latter for problem+json
+	config.Transformers = []huma.Transformer{asProblem}
+	config.RejectUnknownQueryParameters = true
+	describe(config.OpenAPI)
 	g.api = humago.New(g.mux, config)
+	g.api.UseMiddleware(g.readJSON)
 	g.sandboxOperations()
 	g.fileOperations()
 	g.fileInfoOperations()
@@ -101,7 +106,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.route(w, r, t)
 	default:
 		guard(w.Header())
-		g.identified(w, r, g.mux)
+		g.identified(w, r, http.HandlerFunc(g.operate))
 	}
 }
 
@@ -111,6 +116,19 @@ func guard(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// operate passes a request to its operation.
+func (g *Gateway) operate(w http.ResponseWriter, r *http.Request) {
+	h, pattern := g.mux.Handler(r)
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		h, pattern = http.NotFoundHandler(), "" // the mux would send the caller to another path
+	}
+	if pattern == "" {
+		nowhere(w, r, h)
+		return
+	}
+	patient(w, r, g.mux)
 }
 
 // OpenAPI returns the description of the operations by OpenAPI 3.1, in JSON.

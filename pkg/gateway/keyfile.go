@@ -27,6 +27,12 @@ type watchedFile struct {
 	err  error
 }
 
+// Load reads the file, if it has changed, and says what is wrong with it.
+func (k *Keys) Load() error {
+	_, err := k.read()
+	return err
+}
+
 // read returns what the file says now.
 func (k *Keys) read() (keyFile, error) {
 	w := &k.watched

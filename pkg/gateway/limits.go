@@ -4,9 +4,14 @@ import "time"
 
 // The bounds of what the gateway holds and answers, each with its reason.
 const (
-	// bodyLimit is how large a JSON body may be, in bytes: a script of a megabyte in base64, and
-	// what surrounds it.
-	bodyLimit = 16 << 20
+	// bodyLimit is how large the JSON body of a command or a search may be, in bytes: standard input
+	// of three megabytes in base64. Decoded it takes up to fifteen times as much. The bodies of other
+	// operations may have huma's megabyte.
+	bodyLimit = 4 << 20
+	// bodySilence is how long the sender of a body may send nothing.
+	bodySilence = time.Minute
+	// faultLimit is how many mistakes in a request an answer names.
+	faultLimit = 10
 	// execOutputLimit is how much of each output an answer has, from its end, in bytes. The rest
 	// can be read as the process's output.
 	execOutputLimit = 4 << 20

@@ -32,6 +32,63 @@ type Problem struct {
 // problemType is the type of errors in the document.
 var problemType = reflect.TypeFor[Problem]()
 
+// TransformSchema implements [huma.SchemaTransformer]: it says what is in every problem.
+func (Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.Required = []string{"status", "title", "detail", "class"}
+	s.Properties["errors"].Nullable = false
+	delete(s.Properties, "type") // about:blank, which goes without saying
+	delete(s.Properties, "instance")
+	return s
+}
+
+// problemOf returns the problem for an error that has a status.
+func problemOf(err huma.StatusError) *Problem {
+	if p, ok := err.(*Problem); ok {
+		return p
+	}
+	status := err.GetStatus()
+	p := newProblem(status, classOf(status), err.Error())
+	if of, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		p.Errors = of.Errors[:min(len(of.Errors), faultLimit)]
+		for i, fault := range p.Errors {
+			p.Errors[i] = &huma.ErrorDetail{Message: fault.Message, Location: fault.Location} // no value: it may be the whole body
+		}
+		if len(p.Errors) > 0 && p.Detail == "validation failed" { // as huma says
+			p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+		}
+	}
+	return p
+}
+
+// asProblem makes problems of huma's own errors.
+func asProblem(_ huma.Context, _ string, v any) (any, error) {
+	if err, ok := v.(huma.StatusError); ok {
+		return problemOf(err), nil
+	}
+	return v, nil
+}
+
+// classOf returns the class of an error of the gateway itself.
+func classOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "unauthenticated"
+	case http.StatusNotFound:
+		return "not_exist"
+	case http.StatusPreconditionFailed:
+		return "changed"
+	case http.StatusRequestEntityTooLarge:
+		return "too_large"
+	case http.StatusNotImplemented, http.StatusMethodNotAllowed:
+		return "unsupported"
+	case http.StatusServiceUnavailable:
+		return "unavailable"
+	case http.StatusRequestTimeout:
+		return "deadline"
+	}
+	return "invalid"
+}
+
 // problem returns the answer for an error, of a launcher or of a sandbox's client.
 func (g *Gateway) problem(ctx context.Context, err error) error {
 	if why := ended(context.Cause(ctx)); why != nil {
@@ -41,7 +98,7 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 		return of.problem()
 	}
 	if status, ok := errors.AsType[huma.StatusError](err); ok {
-		return status
+		return problemOf(status)
 	}
 	if _, ok := errors.AsType[*ofAll](err); ok {
 		g.Log.ErrorContext(ctx, "cannot list the sandboxes", "error", err)

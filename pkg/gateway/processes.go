@@ -38,7 +38,7 @@ func (g *Gateway) processOperations() {
 type Process struct {
 	ExecID     string    `json:"exec_id"`
 	PID        int       `json:"pid"`
-	Args       []string  `json:"args,omitempty" doc:"the command, or the beginning of it"`
+	Args       []string  `json:"args,omitempty" nullable:"false" doc:"the command, or the beginning of it"`
 	Script     string    `json:"script,omitempty"`
 	CommandCut int64     `json:"command_cut,omitempty" doc:"how many bytes of the command are missing"`
 	Started    time.Time `json:"started_at"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -24,6 +23,8 @@ type rawCall struct {
 	context.Context
 	w       http.ResponseWriter
 	r       *http.Request
+	op      *huma.Operation
+	schemas huma.Registry
 	queries url.Values
 	sandbox *launcher.Sandbox
 	began   bool // the answer has, so that an error can change nothing of it
@@ -33,27 +34,35 @@ type rawCall struct {
 // raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
 func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
 	id := param("path", "id", huma.TypeString, "the sandbox's name")
-	limit := nameLimit
-	id.Required, id.Schema.Pattern, id.Schema.MaxLength = true, namePattern, &limit
+	id.Required = true
 	op.Parameters = append([]*huma.Param{id}, op.Parameters...)
-	op.Responses["default"] = &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
-		"application/problem+json": {Schema: g.schema(problemType)},
-	}}
+	op.Responses["default"] = g.problems()
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = bodyLimit
+	}
 	g.api.OpenAPI().AddOperation(&op)
 	g.api.Adapter().Handle(&op, g.api.Middlewares().Handler(func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
-		c := &rawCall{Context: ctx.Context(), w: w, r: r}
-		err := c.checkQuery(&op)
+		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas}
+		err := c.checkQuery()
 		if err == nil {
 			err = g.on(c, r.PathValue("id"), func(s *launcher.Sandbox) error {
 				c.sandbox = s
 				return handle(c)
 			})
 		}
+		if b, ok := r.Body.(*patientBody); ok && err != nil && b.failed != nil {
+			err = b.failed // what became of the call follows from it
+		}
 		if err != nil {
 			c.fail(g.problem(c, err))
 		}
 	}))
+}
+
+// problems describes the answer to a call that failed.
+func (g *Gateway) problems() *huma.Response {
+	return &huma.Response{Description: "Error", Content: bodyOf("application/problem+json", g.schema(problemType))}
 }
 
 // on calls do with the caller's open sandbox of this name.
@@ -94,12 +103,12 @@ var pathParam = &huma.Param{
 }
 
 // checkQuery refuses queries that the operation does not have, and those of which it has but one.
-func (c *rawCall) checkQuery(op *huma.Operation) (err error) {
+func (c *rawCall) checkQuery() (err error) {
 	if c.queries, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
 		return huma.Error422UnprocessableEntity("the query: " + err.Error())
 	}
 	known, many := map[string]bool{}, map[string]bool{}
-	for _, p := range op.Parameters {
+	for _, p := range c.op.Parameters {
 		if p.In != "query" {
 			continue
 		}
@@ -199,23 +208,4 @@ func (c *rawCall) json(status int, v any) error {
 	c.w.WriteHeader(status)
 	c.began = true
 	return json.NewEncoder(c.w).Encode(v)
-}
-
-// body reads a JSON body of up to bodyLimit bytes.
-func (c *rawCall) body(v any) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, bodyLimit))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(v)
-	if err == nil && decoder.More() {
-		err = errors.New("there is more than one value")
-	}
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return huma.NewError(http.StatusRequestEntityTooLarge, "the body: "+err.Error())
-	case errors.Is(err, io.EOF):
-		return huma.Error422UnprocessableEntity("the body is empty")
-	case err != nil:
-		return huma.Error422UnprocessableEntity("the body: " + err.Error())
-	}
-	return nil
 }

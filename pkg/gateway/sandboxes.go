@@ -41,6 +41,9 @@ func sandboxOf(name string, s launcher.Summary) Sandbox {
 
 func (g *Gateway) sandboxOperations() {
 	register(g, http.MethodPost, root, "create-sandbox", "Make a sandbox, or get the one that has the id", g.create)
+	made := g.api.OpenAPI().Paths[root].Post.Responses
+	made["200"].Description = "there is one with the id"
+	made["201"] = &huma.Response{Description: "it was made", Content: made["200"].Content}
 	register(g, http.MethodGet, root, "list-sandboxes", "List the sandboxes", g.list)
 	register(g, http.MethodGet, root+"/{id}", "get-sandbox", "Describe a sandbox", g.get)
 	register(g, http.MethodDelete, root+"/{id}", "delete-sandbox", "End a sandbox, and remove it with its files", g.remove)
@@ -52,7 +55,12 @@ func (g *Gateway) sandboxOperations() {
 
 // register adds an operation. What its handler returns as an error becomes a problem.
 func register[I, O any](g *Gateway, method, path, id, summary string, handle func(context.Context, *I) (*O, error)) {
-	huma.Register(g.api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary}, func(ctx context.Context, in *I) (*O, error) {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary,
+		BodyReadTimeout: -1, // see patientBody
+		Responses:       map[string]*huma.Response{"default": g.problems()},
+	}
+	huma.Register(g.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, g.problem(ctx, err)
@@ -75,6 +83,8 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	tenant, name := tenantOf(ctx), in.Body.ID
 	if name == "" {
 		name = newName(tenant, in.Key)
+	} else if err := CheckName(name); err != nil {
+		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
 	policy, err := g.policy(ctx)
 	if err != nil {
@@ -107,7 +117,7 @@ type listInput struct {
 
 type listOutput struct {
 	Body struct {
-		Sandboxes []Sandbox `json:"sandboxes"`
+		Sandboxes []Sandbox `json:"sandboxes" nullable:"false"`
 		Next      string    `json:"next,omitempty" doc:"after of the next page; missing on the last one"`
 	}
 }
@@ -212,7 +222,7 @@ func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, 
 type extendInput struct {
 	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
 	Body struct {
-		Seconds int64 `json:"additional_seconds" minimum:"1" doc:"how much longer"`
+		Seconds int64 `json:"additional_seconds" minimum:"1" maximum:"1000000000" doc:"how much longer"`
 	}
 }
 

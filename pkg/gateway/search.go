@@ -39,7 +39,7 @@ type GlobLine struct {
 	Path      string   `json:"path,omitempty"`
 	PathOther []byte   `json:"path_base64,omitempty" doc:"in place of path, if that is not UTF-8"`
 	Truncated bool     `json:"truncated,omitempty" doc:"at the end: there are more"`
-	Skipped   []string `json:"skipped,omitempty" doc:"at the end: what could not be read, and why"`
+	Skipped   []string `json:"skipped,omitempty" nullable:"false" doc:"at the end: what could not be read, and why"`
 	More      int64    `json:"skipped_more,omitempty" doc:"at the end: how many others could not be read"`
 }
 
@@ -130,7 +130,7 @@ type GrepLine struct {
 	Binary    int64    `json:"binary,omitempty" doc:"at the end: how many files were left out because they are binary"`
 	Shortened int64    `json:"shortened,omitempty" doc:"at the end: how many files have more matches than max_per_file"`
 	Truncated bool     `json:"truncated,omitempty" doc:"at the end: there are more"`
-	Skipped   []string `json:"skipped,omitempty" doc:"at the end: what could not be read, and why"`
+	Skipped   []string `json:"skipped,omitempty" nullable:"false" doc:"at the end: what could not be read, and why"`
 	More      int64    `json:"skipped_more,omitempty" doc:"at the end: how many others could not be read"`
 }
 

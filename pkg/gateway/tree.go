@@ -12,7 +12,7 @@ import (
 
 func (g *Gateway) treeOperations() {
 	const path = sandboxRoot + "/tree"
-	tar := bodyOf("application/x-tar", nil)
+	tar := bodyOf("application/x-tar", binarySchema)
 	g.raw(huma.Operation{
 		OperationID: "read-tree", Method: http.MethodGet, Path: path, Summary: "Read a directory with all that is in it, as a tar archive",
 		Parameters: []*huma.Param{

@@ -91,7 +91,12 @@ func (p *mcpProgram) command(args ...string) *exec.Cmd {
 // serve serves over HTTP until the test ends, and returns the URL.
 func (p *mcpProgram) serve(t *testing.T) string {
 	t.Helper()
-	cmd := p.command("--http", "127.0.0.1:0")
+	return serve(t, p.command("--http", "127.0.0.1:0"))
+}
+
+// serve runs a server until the test ends, and returns the URL that it prints.
+func serve(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -120,16 +125,23 @@ type nodeClient string
 // machine, and a few minutes on one that is busy with other tests.
 const installTimeout = 10 * time.Minute
 
-// installMCPClient installs the client from npm's registry or cache.
+// installMCPClient installs the client of the TypeScript SDK.
 func installMCPClient(t *testing.T) nodeClient {
+	t.Helper()
+	return nodeClient(installNode(t, "testdata/mcpclient"))
+}
+
+// installNode copies a program for Node, installs what it needs from npm's registry or
+// cache, and returns its directory.
+func installNode(t *testing.T, from string) string {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Fatalf("the client of the TypeScript SDK needs node and npm: \"make needs\" installs them: %v", err)
+			t.Fatalf("%s needs node and npm: \"make needs\" installs them: %v", from, err)
 		}
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/mcpclient")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), installTimeout)
@@ -137,9 +149,9 @@ func installMCPClient(t *testing.T) nodeClient {
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm cannot install the client of the TypeScript SDK: %v\n%s", err, out)
+		t.Fatalf("npm cannot install what %s needs: %v\n%s", from, err, out)
 	}
-	return nodeClient(dir)
+	return dir
 }
 
 func (n nodeClient) run(t *testing.T, p *mcpProgram, url string) (report mcpReport) {
