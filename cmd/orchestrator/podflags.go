@@ -68,6 +68,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless you extend it (default never)")
 	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
+	flags.BoolVar(&pod.IdleIgnoresCommands, "idle-ignores-commands", false, "let commands that nobody waits for count for nothing in --max-idle")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
 	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
 	p.addShared(cmd)

@@ -140,6 +140,7 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 		return err
 	})
 	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
+	flags.BoolVar(&config.IdleIgnoresCommands, "idle-ignores-commands", false, "let processes that run without a call that waits for them count for nothing in --idle-timeout")
 	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {
 		config.Expires, err = time.Parse(time.RFC3339Nano, s)
 		return err

@@ -21,7 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Assignment returns Env, Protected and Pod.IdleTimeout of spec for [Kubernetes.Enter], signed.
+// Assignment returns Env, Protected and when it is idle of spec for [Kubernetes.Enter], signed.
 // The subject names the object that keeps them.
 func (k *Kubernetes) Assignment(ctx context.Context, subject string, spec Spec) (string, error) {
 	if err := spec.validateEntering(); err != nil {
@@ -35,7 +35,7 @@ func (k *Kubernetes) Assignment(ctx context.Context, subject string, spec Spec) 
 	if err != nil {
 		return "", err
 	}
-	return r.accepted()[0].keys.Assignment(signedSubject(subject), spec.Env, spec.Protected, spec.Pod.IdleTimeout)
+	return r.accepted()[0].keys.Assignment(signedSubject(subject), spec.Env, spec.Protected, spec.Pod.idle())
 }
 
 // signedSubject is what is signed in place of a pod's UID, which it never equals.

@@ -49,16 +49,16 @@ type Pod struct {
 	Volumes   []Volume      // up to 64; in a read-only directory they can be written if they may
 	Workspace Workspace     // at the workdir: by default an emptyDir, whose files end with the pod
 	ReadOnly  []ReadOnlyDir // up to 64 directories that nobody in the pod can change, not even root
-	// ActiveDeadline is when the cluster ends the pod in any case, counted from its
-	// start, in whole seconds. 0 means DefaultActiveDeadline.
-	ActiveDeadline time.Duration
+	ActiveDeadline time.Duration // from its start, when the cluster ends it; 0: DefaultActiveDeadline
 	// Lifetime is when the sandbox ends itself after its launch or resumption, unless it
 	// is extended ([Kubernetes.Extend]): 5 s to the ActiveDeadline, which 0 means.
 	Lifetime time.Duration
 	// IdleTimeout is how long the sandbox may be idle before it ends itself: 5 s or more,
-	// or 0 for ever. It is idle without a command, whatever that left behind, and without
-	// a call but Info and the list of processes. Its pod succeeds; see Take.OnStale.
-	IdleTimeout time.Duration
+	// or 0 for ever. It is idle without a call but Info and the list of processes and, unless
+	// IdleIgnoresCommands, without a command, whatever that left behind. Its pod succeeds; see
+	// Take.OnStale.
+	IdleTimeout         time.Duration
+	IdleIgnoresCommands bool
 }
 
 // Profile is a Pod Security Standard

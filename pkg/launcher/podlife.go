@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -139,6 +140,11 @@ func hardDeadline(pod *corev1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
+// idle is when the agent ends for want of work.
+func (p *Pod) idle() keys.Idle {
+	return keys.Idle{Timeout: p.IdleTimeout, IgnoresCommands: p.IdleIgnoresCommands}
+}
+
 // expiresVariable tells the agent when it ends.
 const expiresVariable = "PODAGENT_EXPIRES"
 
@@ -153,6 +159,9 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 	c := &pod.Spec.Containers[0]
 	if p.IdleTimeout > 0 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_IDLE_TIMEOUT", Value: p.IdleTimeout.String()})
+		if p.IdleIgnoresCommands {
+			c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_IDLE_IGNORES_COMMANDS", Value: "true"})
+		}
 	}
 	if p.Lifetime > 0 {
 		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(p.Lifetime))
@@ -177,6 +186,9 @@ func (p *Pod) checkLife() *SpecError {
 		if d < 0 || d > 0 && d < minLife {
 			return &SpecError{field, fmt.Sprintf("is %v: it is at least %v", d, minLife)}
 		}
+	}
+	if p.IdleIgnoresCommands && p.IdleTimeout == 0 {
+		return &SpecError{"Pod.IdleIgnoresCommands", "is set without an IdleTimeout"}
 	}
 	deadline := p.ActiveDeadline
 	if deadline == 0 {

@@ -179,6 +179,7 @@ type traits struct {
 	Main           []string                    `json:"main,omitempty"`
 	Lifetime       string                      `json:"lifetime,omitempty"`
 	IdleTimeout    string                      `json:"idleTimeout,omitempty"`
+	IdleIgnores    bool                        `json:"idleIgnoresCommands,omitempty"`
 	Workdir        string                      `json:"workdir"`
 	Profile        Profile                     `json:"profile"`
 	Confine        string                      `json:"confine,omitempty"`
@@ -207,6 +208,7 @@ func traitsOf(spec *Spec) traits {
 		Main:           spec.Pod.Main,
 		Lifetime:       periodText(spec.Pod.Lifetime),
 		IdleTimeout:    periodText(spec.Pod.IdleTimeout),
+		IdleIgnores:    spec.Pod.IdleIgnoresCommands,
 		Workdir:        spec.workdir(),
 		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
 		Confine:        spec.Pod.Confine,

@@ -48,7 +48,7 @@ func (s *Spec) checkPool() *SpecError {
 		return &SpecError{"ID, Env, Protected, Labels, Git or OnClose", "is set, which is for the launch that takes a pod of the pool"}
 	case s.Take != Take{}:
 		return &SpecError{"Take", "is set, which is for the launch that takes a pod of the pool"}
-	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.ActiveDeadline != 0:
+	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.IdleIgnoresCommands || s.Pod.ActiveDeadline != 0:
 		return &SpecError{"Pod.Lifetime, Pod.IdleTimeout or Pod.ActiveDeadline", "is set, which is for the launch that takes a pod of the pool"}
 	case len(s.Pod.Main) > 0:
 		return &SpecError{"Pod.Main", "is set, but nothing runs in a pod of a pool before it is taken"}

@@ -59,7 +59,7 @@ func (c *cluster) takingPatch(ctx context.Context, spec *Spec, pod *corev1.Pod, 
 	if signer == nil {
 		return nil, c.otherKey(pod, pod.Annotations[podmeta.AnnotationKey])
 	}
-	assignment, err := signer.keys.Assignment(string(pod.UID), spec.Env, spec.Protected, spec.Pod.IdleTimeout)
+	assignment, err := signer.keys.Assignment(string(pod.UID), spec.Env, spec.Protected, spec.Pod.idle())
 	if err != nil {
 		return nil, err
 	}

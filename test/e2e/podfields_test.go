@@ -153,10 +153,11 @@ func TestInvalidFieldsOfAPod(t *testing.T) {
 		"Pod.Workspace  ": func(s *launcher.Spec) {
 			s.Pod.Workspace.Keep, s.Pod.ReadOnly = true, []launcher.ReadOnlyDir{{Path: "/workspace"}}
 		},
-		"Pod.Lifetime":    func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
-		"Pod.IdleTimeout": func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
-		"Pod.Main":        func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
-		"Pod.AgentImage":  func(s *launcher.Spec) { s.Pod.AgentImage = "a b" },
+		"Pod.Lifetime":            func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
+		"Pod.IdleTimeout":         func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
+		"Pod.IdleIgnoresCommands": func(s *launcher.Spec) { s.Pod.IdleIgnoresCommands = true },
+		"Pod.Main":                func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
+		"Pod.AgentImage":          func(s *launcher.Spec) { s.Pod.AgentImage = "a b" },
 		"Pod.ReadOnly": func(s *launcher.Spec) {
 			s.Pod.Volumes = []launcher.Volume{{Claim: "a", Path: "/x"}}
 			s.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/x"}}

@@ -83,7 +83,7 @@ func documents(parts ...any) (text []byte, err error) {
 // workspace if the Spec keeps that.
 func (c *cluster) blueprint(ctx context.Context, spec *launcher.Spec) (blueprint, error) {
 	pod := spec.Pod
-	pod.Lifetime, pod.IdleTimeout, pod.ActiveDeadline, pod.Workspace.Keep = 0, 0, 0, false
+	pod.Lifetime, pod.IdleTimeout, pod.IdleIgnoresCommands, pod.ActiveDeadline, pod.Workspace.Keep = 0, 0, false, 0, false
 	made, err := c.k.PoolTemplate(ctx, "", launcher.Spec{Workdir: spec.Workdir, Pod: pod})
 	if err != nil {
 		return blueprint{}, err

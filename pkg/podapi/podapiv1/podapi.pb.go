@@ -1600,9 +1600,11 @@ type Assignment struct {
 	Env            [][]byte `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty"`
 	ProtectedPaths [][]byte `protobuf:"bytes,2,rep,name=protected_paths,json=protectedPaths,proto3" json:"protected_paths,omitempty"`
 	// idle_timeout, unless 0, is how long the agent may be idle before it ends by itself.
-	IdleTimeout   int64 `protobuf:"varint,3,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IdleTimeout int64 `protobuf:"varint,3,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	// idle_ignores_commands lets it be idle while commands run, unless a call waits for them.
+	IdleIgnoresCommands bool `protobuf:"varint,4,opt,name=idle_ignores_commands,json=idleIgnoresCommands,proto3" json:"idle_ignores_commands,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
@@ -1654,6 +1656,13 @@ func (x *Assignment) GetIdleTimeout() int64 {
 		return x.IdleTimeout
 	}
 	return 0
+}
+
+func (x *Assignment) GetIdleIgnoresCommands() bool {
+	if x != nil {
+		return x.IdleIgnoresCommands
+	}
+	return false
 }
 
 type CheckoutRequest struct {
@@ -8095,12 +8104,13 @@ const file_podapi_proto_rawDesc = "" +
 	"assignment\x18\b \x01(\tR\n" +
 	"assignment\x12\x16\n" +
 	"\x06sooner\x18\t \x01(\bR\x06sooner\"\x13\n" +
-	"\x11ConfigureResponse\"j\n" +
+	"\x11ConfigureResponse\"\x9e\x01\n" +
 	"\n" +
 	"Assignment\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12'\n" +
 	"\x0fprotected_paths\x18\x02 \x03(\fR\x0eprotectedPaths\x12!\n" +
-	"\fidle_timeout\x18\x03 \x01(\x03R\vidleTimeout\"\x7f\n" +
+	"\fidle_timeout\x18\x03 \x01(\x03R\vidleTimeout\x122\n" +
+	"\x15idle_ignores_commands\x18\x04 \x01(\bR\x13idleIgnoresCommands\"\x7f\n" +
 	"\x0fCheckoutRequest\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\fR\x03dir\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x10\n" +

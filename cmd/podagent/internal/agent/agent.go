@@ -60,7 +60,7 @@ func newAgent(config Config, thread *confine.Thread) *Agent {
 	}
 	a.setEnv(config.ProcessEnv)
 	a.life.set(config.Expires, false)
-	a.life.setIdle(config.IdleTimeout)
+	a.life.setIdle(idleLimit{config.IdleTimeout, config.IdleIgnoresCommands})
 	a.assignment.awaited.Store(config.AwaitAssignment)
 	return a
 }

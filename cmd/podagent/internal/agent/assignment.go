@@ -54,7 +54,7 @@ func (a *Agent) takeAssignment(text string) error {
 		return err
 	}
 	a.setEnv(env)
-	a.life.setIdle(time.Duration(said.IdleTimeout))
+	a.life.setIdle(idleLimit{time.Duration(said.IdleTimeout), said.IdleIgnoresCommands})
 	a.assignment.text = text
 	a.assignment.awaited.Store(false)
 	return nil

@@ -43,6 +43,32 @@ func TestAgentIsNotIdleUntilItsStraysHaveEnded(t *testing.T) {
 	}
 }
 
+// A server that a command is does not keep an agent that counts calls alone, but a call that waits
+// for it does.
+func TestAgentThatIgnoresCommandsIsIdleBesideOne(t *testing.T) {
+	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true}, nil)
+	p, _, err := a.processes.Start(t.Context(), proc.Spec{ID: uuid.Must(uuid.NewV7()).String(), Argv: []string{"sleep", "300"}, Dir: a.config.Workdir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Signal(syscall.SIGKILL); _, _ = p.Wait(t.Context()) }()
+	all, calls := idleLimit{after: time.Hour}, idleLimit{time.Hour, true}
+	if idle := a.idleWithin(all); idle != 0 {
+		t.Errorf("where commands count, it has been idle for %v", idle)
+	}
+	if idle := a.idleWithin(calls); idle <= 0 {
+		t.Error("where calls alone count, it is not idle")
+	}
+	end := a.activity.begin()
+	if idle := a.idleWithin(calls); idle != 0 {
+		t.Errorf("beside a call, it has been idle for %v", idle)
+	}
+	end()
+	if idle := a.idleWithin(calls); idle <= 0 {
+		t.Error("after the call, it is not idle")
+	}
+}
+
 // leaveStray has an exec start a process that blurs its mark, and leaves its session, its
 // parents and its environment. It returns the pid when the exec has ended.
 func leaveStray(t *testing.T, a *Agent) int {

@@ -42,7 +42,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
 		Protected:     s.protected(),
-		IdleTimeout:   int64(s.life.idleLimit()),
+		IdleTimeout:   int64(s.life.idleLimit().after),
 		Expires:       s.expires(),
 		Confinement:   s.confined.Names(),
 		Keychain:      s.keys.present(),
@@ -81,6 +81,18 @@ func (a *Agent) idle() time.Duration {
 		return 0
 	}
 	return since
+}
+
+// idleWithin returns for how long the agent has been idle in the sense of a limit.
+func (a *Agent) idleWithin(limit idleLimit) time.Duration {
+	if !limit.ignoresCommands {
+		return a.idle()
+	}
+	last, idle := a.activity.idleSince()
+	if !idle {
+		return 0
+	}
+	return time.Since(last)
 }
 
 // hasStrayAtLarge reports whether something runs that hides whose it is. What a command

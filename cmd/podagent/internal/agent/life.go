@@ -15,10 +15,17 @@ type lifetime struct {
 	mu sync.Mutex
 	// expires is when it ends; zero for never.
 	expires time.Time
-	// idle is the time without work after which it ends; 0 for never.
-	idle time.Duration
+	idle    idleLimit
 	// changed is closed when expires changes.
 	changed chan struct{}
+}
+
+// idleLimit says when the agent ends for want of work.
+type idleLimit struct {
+	// after is how long it may be idle; 0 for ever.
+	after time.Duration
+	// ignoresCommands lets it be idle while commands run, unless a call waits for them.
+	ignoresCommands bool
 }
 
 // set makes the agent end at a later time. An earlier one changes nothing, unless it may be sooner.
@@ -42,13 +49,13 @@ func (l *lifetime) get() (expires time.Time, changed <-chan struct{}) {
 }
 
 // setIdle sets how long the agent may be idle.
-func (l *lifetime) setIdle(limit time.Duration) {
+func (l *lifetime) setIdle(limit idleLimit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.idle = limit
 }
 
-func (l *lifetime) idleLimit() time.Duration {
+func (l *lifetime) idleLimit() idleLimit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.idle
@@ -77,8 +84,8 @@ func (a *Agent) awaitEnd(ctx context.Context) string {
 // reason. A working agent is not idle.
 func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
 	wait, reason := lifePoll, ""
-	if limit := a.life.idleLimit(); limit > 0 {
-		wait, reason = limit-a.idle(), fmt.Sprintf("idle for %v", limit)
+	if limit := a.life.idleLimit(); limit.after > 0 {
+		wait, reason = limit.after-a.idleWithin(limit), fmt.Sprintf("idle for %v", limit.after)
 	}
 	if !expires.IsZero() && time.Until(expires) < wait {
 		wait, reason = time.Until(expires), "expired at "+expires.UTC().Format(time.RFC3339)

@@ -64,11 +64,12 @@ type Config struct {
 	// Main, if not empty, is a command that runs beside the agent, from its start
 	// on; when it ends, the agent does.
 	Main []string
-	// IdleTimeout is the time without a call or a process after which the agent ends.
-	// Expires is when it ends in any case, until Configure sets another time. 0 and
-	// zero mean never.
-	IdleTimeout time.Duration
-	Expires     time.Time
+	// IdleTimeout is the time without a call or a process after which the agent ends, or
+	// without a call alone, if IdleIgnoresCommands. Expires is when it ends in any case, until
+	// Configure sets another time. 0 and zero mean never.
+	IdleTimeout         time.Duration
+	IdleIgnoresCommands bool
+	Expires             time.Time
 	// TerminationLog is the path of an existing file, to which it writes the reason.
 	TerminationLog string
 	// Version is the version of the program.

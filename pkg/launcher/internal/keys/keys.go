@@ -103,9 +103,15 @@ func (s Set) Authorize(chain, podUID string, keys []wire.AuthorizedKey) (string,
 	return wire.ExtendKeychain(chain, podUID, s.caller, keys)
 }
 
+// Idle says when an agent ends for want of work: see [podapiv1.Assignment].
+type Idle struct {
+	Timeout         time.Duration
+	IgnoresCommands bool
+}
+
 // Assignment assigns the agent of a pod to a sandbox, in the text that the agent takes.
-func (s Set) Assignment(podUID string, env, protected []string, idle time.Duration) (string, error) {
-	a := &podapiv1.Assignment{IdleTimeout: int64(idle)}
+func (s Set) Assignment(podUID string, env, protected []string, idle Idle) (string, error) {
+	a := &podapiv1.Assignment{IdleTimeout: int64(idle.Timeout), IdleIgnoresCommands: idle.IgnoresCommands}
 	for _, v := range env {
 		a.Env = append(a.Env, []byte(v))
 	}
