@@ -77,7 +77,7 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 		return w, r, nil, err
 	}
 	if token == "" {
-		return w, r, leave, nil
+		return w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)), leave, nil
 	}
 	c := g.calls.begin(w, r, token, caller)
 	return c, c.request, func() { g.calls.end(c); leave() }, nil

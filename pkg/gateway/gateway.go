@@ -67,11 +67,12 @@ func New(o Options) *Gateway {
 	}
 	life, end := context.WithCancel(context.Background())
 	g := &Gateway{
-		Options: o, held: newHeld(o.Launcher), open: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		Options: o, open: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
 	g.calls, g.loads.byTenant, g.failures, g.sometimes = newCalls(o.Tenants), map[string]*load{}, newFailures(), newSometimes()
+	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	asJSON := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalJSON}

@@ -11,7 +11,10 @@ import (
 
 // held are the sandboxes that the gateway has open.
 type held struct {
-	launcher launcher.Launcher
+	// open opens a sandbox. With wake it resumes one that sleeps.
+	open func(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error)
+	// patience is how long a caller waits for a sandbox.
+	patience time.Duration
 
 	mu     sync.Mutex
 	byID   map[string]*heldSandbox
@@ -20,6 +23,7 @@ type held struct {
 
 // heldSandbox is a sandbox that is open, or is being opened.
 type heldSandbox struct {
+	wake    bool          // it is resumed if it sleeps
 	ready   chan struct{} // closed when sandbox or err is set
 	sandbox *launcher.Sandbox
 	ways    ways
@@ -27,16 +31,15 @@ type heldSandbox struct {
 
 	// held.mu guards these.
 	users   int
-	dropped bool // nobody finds it any more: the last user closes it
+	used    time.Time // when the last use ended
+	dropped bool      // nobody finds it any more: the last user closes it
 	expiry  *time.Timer
 }
 
-func newHeld(l launcher.Launcher) *held { return &held{launcher: l, byID: map[string]*heldSandbox{}} }
-
 // use calls do with the open sandbox of an id. If the sandbox turns out to be gone, the next call
 // opens it again: it may be another's by then.
-func (h *held) use(ctx context.Context, id string, do func(*launcher.Sandbox) error) error {
-	s, err := h.get(ctx, id)
+func (h *held) use(ctx context.Context, id string, wake bool, do func(*launcher.Sandbox) error) error {
+	s, err := h.get(ctx, id, wake)
 	if err != nil {
 		return err
 	}
@@ -59,58 +62,71 @@ func isOver(err error) bool {
 }
 
 // get returns the sandbox, which counts as used until release.
-func (h *held) get(ctx context.Context, id string) (*heldSandbox, error) {
+func (h *held) get(ctx context.Context, id string, wake bool) (*heldSandbox, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.patience, errNotYet)
+	defer cancel()
 	for {
-		s, mine := h.join(id)
-		if mine {
-			h.open(ctx, id, s)
-		}
+		s, rested := h.join(ctx, id, wake)
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
 			h.release(id, s)
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		}
-		if s.err == nil {
+		switch {
+		case s.err == nil && (!rested || s.answers(ctx)):
 			return s, nil
+		case s.err == nil: // it may have gone to sleep meanwhile
+			h.drop(id, s)
 		}
 		h.release(id, s)
-		if mine || ctx.Err() != nil || !errors.Is(s.err, context.Canceled) && !errors.Is(s.err, context.DeadlineExceeded) {
+		if s.err != nil && (s.wake || !wake) {
 			return nil, s.err
 		}
-		// Who opened it has left, which is not this caller's doing.
 	}
 }
 
-func (h *held) open(ctx context.Context, id string, s *heldSandbox) {
-	defer close(s.ready)
-	if s.sandbox, s.err = h.launcher.Open(ctx, id); s.err != nil {
-		h.drop(id, s)
-	}
+// answers reports whether the sandbox's agent does.
+func (s *heldSandbox) answers(ctx context.Context) bool {
+	_, err := s.sandbox.Info(ctx)
+	return err == nil
 }
 
-// join returns the entry of an id, and whether the caller has to open it.
-func (h *held) join(id string) (s *heldSandbox, mine bool) {
+// join returns the entry of an id, which it opens if there is none, and whether it was not used
+// for so long that its sandbox may sleep by now.
+func (h *held) join(ctx context.Context, id string, wake bool) (s *heldSandbox, rested bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s = h.byID[id]; s == nil {
-		s, mine = &heldSandbox{ready: make(chan struct{})}, true
-		if h.byID[id] = s; h.closed {
+		s = &heldSandbox{wake: wake, ready: make(chan struct{})}
+		if h.closed {
 			s.dropped = true
-			delete(h.byID, id)
+		} else {
+			h.byID[id] = s
 		}
+		// Whoever comes first may leave, and the others wait on.
+		go h.fill(context.WithoutCancel(ctx), id, s)
 	}
+	rested = s.users == 0 && !s.used.IsZero() && time.Since(s.used) > restedAfter
 	s.users++
 	if s.expiry != nil {
 		s.expiry.Stop()
 		s.expiry = nil
 	}
-	return s, mine
+	return s, rested
+}
+
+// fill opens the sandbox of an entry.
+func (h *held) fill(ctx context.Context, id string, s *heldSandbox) {
+	defer close(s.ready)
+	if s.sandbox, s.err = h.open(ctx, id, s.wake); s.err != nil {
+		h.drop(id, s)
+	}
 }
 
 // put adds a sandbox that was just launched, in place of one of the same id that is open.
 func (h *held) put(id string, sandbox *launcher.Sandbox) {
-	s := &heldSandbox{ready: make(chan struct{}), sandbox: sandbox, users: 1}
+	s := &heldSandbox{wake: true, ready: make(chan struct{}), sandbox: sandbox, users: 1}
 	close(s.ready)
 	h.mu.Lock()
 	if old := h.byID[id]; old != nil {
@@ -130,6 +146,7 @@ func (h *held) release(id string, s *heldSandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.users--
+	s.used = time.Now()
 	switch {
 	case s.users > 0:
 	case s.dropped:

@@ -2,13 +2,20 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // What a request with an Idempotency-Key makes has an id that follows from the tenant and the
@@ -40,6 +47,40 @@ func (c *rawCall) execID() (string, error) {
 	copy(key[6:], sum[:])
 	key[6], key[8] = key[6]&0x0f|0x70, key[8]&0x3f|0x80
 	return key.String(), nil
+}
+
+// repeats returns an error if the key of a create has already made a sandbox by another request.
+func (g *Gateway) repeats(ctx context.Context, key, id string, body *newSandbox) error {
+	if key == "" {
+		return nil
+	}
+	s, err := g.Launcher.Find(ctx, id)
+	switch made := s.Labels[labelRequest]; {
+	case errors.Is(err, launcher.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case made != "" && made != body.digest():
+		return newProblem(http.StatusConflict, "conflict", "another request with this "+idempotencyKey+" has made a sandbox")
+	}
+	return nil
+}
+
+// digest is that of the request, in the syntax of a label. The password is not in it: who reads
+// labels could try out what it is.
+func (n newSandbox) digest() string {
+	n.ID = ""
+	if n.Git != nil {
+		git := *n.Git
+		git.Password = ""
+		n.Git = &git
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }
 
 // digestOf is the digest of texts, which no other texts share.

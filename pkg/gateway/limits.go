@@ -1,6 +1,10 @@
 package gateway
 
-import "time"
+import (
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
 
 // The bounds of what the gateway holds and answers, each with its reason.
 const (
@@ -19,6 +23,16 @@ const (
 	listLimit = 10_000
 	// labelLimit is how many labels a list can be filtered by: no sandbox has more.
 	labelLimit = 64
+	// openTime is how long a sandbox may take to be opened, also if it has to be resumed: what
+	// the launcher allows, and a minute. patience is how long a caller waits for that: most
+	// clients and proxies give up after a minute.
+	// retryAfter is when such a caller should try again.
+	openTime   = launcher.DefaultReadyTimeout + time.Minute
+	patience   = 50 * time.Second
+	retryAfter = 2 * time.Second
+	// restedAfter is how long a sandbox can be unused before the gateway asks whether it is
+	// there: no sandbox is idle for less than 5 s before it ends.
+	restedAfter = 4 * time.Second
 	// heldFor is how long a sandbox stays open after its last use. Its connection ends a minute
 	// after its last call in any case.
 	heldFor = 10 * time.Minute

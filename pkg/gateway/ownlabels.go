@@ -18,6 +18,10 @@ import (
 const (
 	// labelIdentity tells a sandbox from its successor of the same name.
 	labelIdentity = ownLabels + "identity"
+	// labelRequest has the digest of the request that made a sandbox.
+	labelRequest = ownLabels + "request"
+	// labelAutoPause is of one that pauses when it is idle, and is resumed by calls.
+	labelAutoPause = ownLabels + "auto-pause"
 	// labelPublic has the ports that anybody may call, with portSeparator between them: up to
 	// ten, since a label has 63 bytes.
 	labelPublic   = ownLabels + "public-ports"
@@ -35,12 +39,15 @@ func checkPorts(ports []int) error {
 }
 
 // withOwn adds the gateway's labels to those of a new sandbox.
-func withOwn(labels map[string]string, public []int) map[string]string {
-	all := map[string]string{labelIdentity: rand.Text()}
+func withOwn(labels map[string]string, of *newSandbox) map[string]string {
+	all := map[string]string{labelIdentity: rand.Text(), labelRequest: of.digest()}
 	maps.Copy(all, labels)
-	if len(public) > 0 {
-		ports := make([]string, len(public))
-		for i, port := range public {
+	if of.AutoPause {
+		all[labelAutoPause] = "true"
+	}
+	if len(of.PublicPorts) > 0 {
+		ports := make([]string, len(of.PublicPorts))
+		for i, port := range of.PublicPorts {
 			ports[i] = strconv.Itoa(port)
 		}
 		all[labelPublic] = strings.Join(ports, portSeparator)
@@ -51,8 +58,9 @@ func withOwn(labels map[string]string, public []int) map[string]string {
 // withoutOwn returns the labels of a sandbox that callers see.
 func withoutOwn(labels map[string]string) map[string]string {
 	seen := maps.Clone(labels)
-	delete(seen, labelIdentity)
-	delete(seen, labelPublic)
+	for _, name := range []string{labelIdentity, labelRequest, labelAutoPause, labelPublic} {
+		delete(seen, name)
+	}
 	return seen
 }
 

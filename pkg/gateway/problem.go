@@ -94,6 +94,9 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 	if why := ended(context.Cause(ctx)); why != nil {
 		return why.problem()
 	}
+	if b, ok := errors.AsType[*busy](err); ok {
+		return huma.ErrorWithHeaders(b.problem(), http.Header{"Retry-After": {b.seconds()}})
+	}
 	if of, ok := errors.AsType[*refusal](err); ok {
 		return of.problem()
 	}

@@ -61,7 +61,7 @@ type namedInput struct {
 func (g *Gateway) processes(ctx context.Context, in *namedInput) (*processesOutput, error) {
 	out := &processesOutput{}
 	out.Body.Processes = []Process{}
-	return out, g.on(ctx, in.ID, func(s *launcher.Sandbox) error {
+	return out, g.lookAt(ctx, in.ID, func(s *launcher.Sandbox) error {
 		all, err := s.Processes(ctx)
 		for _, p := range all {
 			out.Body.Processes = append(out.Body.Processes, processOf(p))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -70,7 +71,15 @@ func (g *Gateway) on(ctx context.Context, name string, do func(*launcher.Sandbox
 	if err := CheckName(name); err != nil {
 		return huma.Error422UnprocessableEntity(err.Error())
 	}
-	return g.held.use(ctx, launcherID(tenantOf(ctx), name), do)
+	return g.held.use(ctx, launcherID(tenantOf(ctx), name), true, do)
+}
+
+// lookAt is on for operations that do not work in the sandbox: they do not wake it.
+func (g *Gateway) lookAt(ctx context.Context, name string, do func(*launcher.Sandbox) error) error {
+	if err := CheckName(name); err != nil {
+		return huma.Error422UnprocessableEntity(err.Error())
+	}
+	return g.held.use(ctx, launcherID(tenantOf(ctx), name), false, do)
 }
 
 // schema returns the schema of a type, and has it in the document.
@@ -174,9 +183,13 @@ func (c *rawCall) fail(err error) {
 	for _, name := range []string{"ETag", "Last-Modified"} {
 		c.w.Header().Del(name)
 	}
+	if with, ok := errors.AsType[huma.HeadersError](err); ok {
+		maps.Copy(c.w.Header(), with.GetHeaders())
+	}
 	c.w.Header().Set("Content-Type", "application/problem+json")
 	c.w.WriteHeader(status)
-	_ = json.NewEncoder(c.w).Encode(err)
+	p, _ := errors.AsType[*Problem](err)
+	_ = json.NewEncoder(c.w).Encode(p)
 }
 
 // begin begins an answer that comes bit by bit.

@@ -150,7 +150,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		return
 	}
 	id := launcherID(a.tenant, t.name)
-	s, err := g.held.get(r.Context(), id)
+	s, err := g.held.get(r.Context(), id, true)
 	if err != nil {
 		g.refuse(w, r, a.hide(err))
 		return

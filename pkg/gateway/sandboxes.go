@@ -29,13 +29,15 @@ type Sandbox struct {
 
 	PublicPorts []int `json:"public_ports,omitempty" doc:"the ports that anybody may call; missing in the answers of create and resume"`
 
+	AutoPause bool `json:"auto_pause,omitempty" doc:"it pauses when it is idle, and a call that works in it resumes it; missing in the answers of create and resume"`
+
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"when it ends itself, if it does so by a time"`
 }
 
 func sandboxOf(name string, s launcher.Summary) Sandbox {
 	return Sandbox{
-		ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
-		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), ExpiresAt: s.Expires,
+		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
+		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
 	}
 }
 
@@ -94,18 +96,22 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if err != nil {
 		return nil, err
 	}
-	spec.ID, spec.Labels = launcherID(tenant, name), withOwn(spec.Labels, in.Body.PublicPorts)
+	spec.ID, spec.Labels = launcherID(tenant, name), withOwn(spec.Labels, &in.Body)
+	if err := g.repeats(ctx, in.Key, spec.ID, &in.Body); err != nil {
+		return nil, err
+	}
 	s, err := g.launchWithin(ctx, g.wantedFor(&spec), func(ctx context.Context) (*launcher.Sandbox, error) { return g.Launcher.Launch(ctx, spec) })
 	if err != nil {
 		return nil, err
 	}
+	g.held.put(spec.ID, s)
+	g.lookups.forget(spec.ID)
 	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: "running", Workdir: s.Workdir}}
 	if s.Created {
 		out.Status = http.StatusCreated
+		return out, nil
 	}
-	g.held.put(spec.ID, s)
-	g.lookups.forget(spec.ID)
-	return out, nil
+	return out, g.repeats(ctx, in.Key, spec.ID, &in.Body) // of two at once, one finds the other's
 }
 
 type listInput struct {
@@ -136,7 +142,7 @@ func (g *Gateway) list(ctx context.Context, in *listInput) (*listOutput, error) 
 	for _, s := range all {
 		name, ours := nameOf(tenantOf(ctx), s.ID)
 		switch {
-		case !ours || name <= in.After || in.State != "" && in.State != string(s.State) || !hasLabels(s, want):
+		case !ours || name <= in.After || in.State != "" && in.State != string(stateOf(s)) || !hasLabels(s, want):
 		case len(out.Body.Sandboxes) == in.Limit:
 			out.Body.Next = out.Body.Sandboxes[in.Limit-1].ID
 			return out, nil

@@ -16,18 +16,20 @@ import (
 
 // newSandbox is the body of a create.
 type newSandbox struct {
-	ID       string        `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" patternDescription:"lowercase letters, digits and single hyphens" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
-	Image    string        `json:"image,omitempty" maxLength:"512" doc:"the container image"`
-	Env      []string      `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
-	Lifetime int64         `json:"lifetime_seconds,omitempty" minimum:"5" doc:"when it ends itself, counted from its start"`
-	Idle     int64         `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
-	Keep     bool          `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
-	Pool     string        `json:"pool,omitempty" maxLength:"63" doc:"the pool of warm pods to take one from"`
-	CPU      string        `json:"cpu,omitempty" maxLength:"16" doc:"how many processors it may use, as a quantity of Kubernetes" example:"500m"`
-	Memory   string        `json:"memory,omitempty" maxLength:"16" doc:"how much memory it may use, as a quantity of Kubernetes" example:"2Gi"`
-	Storage  string        `json:"storage,omitempty" maxLength:"16" doc:"how much its workspace holds, as a quantity of Kubernetes" example:"10Gi"`
-	Git      *gitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
-	Volumes  []volumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
+	ID        string        `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" patternDescription:"lowercase letters, digits and single hyphens" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
+	Image     string        `json:"image,omitempty" maxLength:"512" doc:"the container image"`
+	Env       []string      `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
+	Lifetime  int64         `json:"lifetime_seconds,omitempty" minimum:"5" doc:"when it ends itself, counted from its start"`
+	Idle      int64         `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
+	IdleBy    string        `json:"idle,omitempty" enum:"all,calls" doc:"what keeps it from being idle: calls and commands that run, or calls alone; all if it is missing"`
+	Keep      bool          `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
+	AutoPause bool          `json:"auto_pause,omitempty" doc:"keep its files, pause when it has been idle for idle_seconds, and resume for a call that works in it"`
+	Pool      string        `json:"pool,omitempty" maxLength:"63" doc:"the pool of warm pods to take one from"`
+	CPU       string        `json:"cpu,omitempty" maxLength:"16" doc:"how many processors it may use, as a quantity of Kubernetes" example:"500m"`
+	Memory    string        `json:"memory,omitempty" maxLength:"16" doc:"how much memory it may use, as a quantity of Kubernetes" example:"2Gi"`
+	Storage   string        `json:"storage,omitempty" maxLength:"16" doc:"how much its workspace holds, as a quantity of Kubernetes" example:"10Gi"`
+	Git       *gitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
+	Volumes   []volumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
@@ -57,7 +59,7 @@ func specOf(base launcher.Spec, tenant string, policy *Policy, body newSandbox) 
 	o := order{body, tenant, policy, base}
 	o.spec.Env = append(slices.Clone(base.Env), body.Env...)
 	o.spec.OnClose = launcher.CloseKeep
-	o.spec.Pod.Workspace.Keep = base.Pod.Workspace.Keep || body.Keep
+	o.spec.Pod.Workspace.Keep = base.Pod.Workspace.Keep || body.Keep || body.AutoPause
 	if g := body.Git; g != nil {
 		o.spec.Git = &launcher.Git{URL: g.URL, Ref: g.Ref, Username: g.Username, Password: g.Password}
 	}
@@ -99,7 +101,16 @@ func (o *order) setTimes() error {
 	if err := setTime("lifetime_seconds", &pod.Lifetime, o.Lifetime, most.Lifetime, cmp.Or(pod.ActiveDeadline, launcher.DefaultActiveDeadline)); err != nil {
 		return err
 	}
-	return setTime("idle_seconds", &pod.IdleTimeout, o.Idle, most.Idle, math.MaxInt64)
+	if err := setTime("idle_seconds", &pod.IdleTimeout, o.Idle, most.Idle, math.MaxInt64); err != nil {
+		return err
+	}
+	if pod.IdleTimeout == 0 && (o.AutoPause || o.IdleBy != "") {
+		return invalid("auto_pause and idle need idle_seconds")
+	}
+	if o.IdleBy != "" {
+		pod.IdleIgnoresCommands = o.IdleBy == "calls"
+	}
+	return nil
 }
 
 // setTime sets a time to what is asked for, or keeps it within the bound. Unset, it is as long as

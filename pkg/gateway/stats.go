@@ -37,7 +37,7 @@ type statsOutput struct{ Body Stats }
 
 func (g *Gateway) stats(ctx context.Context, in *namedInput) (*statsOutput, error) {
 	out := &statsOutput{}
-	return out, g.on(ctx, in.ID, func(s *launcher.Sandbox) error {
+	return out, g.lookAt(ctx, in.ID, func(s *launcher.Sandbox) error {
 		all, err := s.Stats(ctx)
 		out.Body = statsOf(all)
 		return err
