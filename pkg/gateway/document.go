@@ -32,6 +32,7 @@ func complete(doc *huma.OpenAPI, op *huma.Operation) {
 		if limit := nameLimit; p.In == "path" && p.Name == "id" {
 			p.Schema.Pattern, p.Schema.PatternDescription, p.Schema.MaxLength = namePattern, "lowercase letters, digits and single hyphens", &limit
 			p.Schema.PrecomputeMessages()
+			p.Schema.PatternDescription = "" // the messages have it, and OpenAPI does not
 		}
 	}
 	part, _, _ := strings.Cut(strings.TrimPrefix(op.Path, sandboxRoot+"/"), "/")

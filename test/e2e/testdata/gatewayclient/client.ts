@@ -190,6 +190,11 @@ async function commands() {
   assert.ok(known.processes.some((p) => p.exec_id === execID && p.exit?.signal === 15));
 }
 
+async function stats() {
+  const used = await want(200, client.GET("/api/v1/sandboxes/{id}/stats", { params: { path } }));
+  assert.ok(Math.abs(Date.parse(used.time) - Date.now()) < 3_600_000);
+}
+
 async function links() {
   const link = await want(200, client.POST("/api/v1/sandboxes/{id}/ports/{port}/link", { params: { path: { id, port: 8000 } }, body: {} }));
   assert.equal(new URL(link.url).hostname, "8000-job-1--acme.sandboxes.test");
@@ -244,6 +249,7 @@ await searches();
 await watches();
 await commands();
 await links();
+await stats();
 await wrongCalls();
 await lifeGoesOn();
 await want(204, client.DELETE("/api/v1/sandboxes/{id}", { params: { path } }));
