@@ -16,7 +16,7 @@ import (
 
 // newSandbox is the body of a create.
 type newSandbox struct {
-	ID        string        `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" patternDescription:"lowercase letters, digits and single hyphens" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
+	ID        string        `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
 	Image     string        `json:"image,omitempty" maxLength:"512" doc:"the container image"`
 	Env       []string      `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
 	Lifetime  int64         `json:"lifetime_seconds,omitempty" minimum:"5" doc:"when it ends itself, counted from its start"`

@@ -45,10 +45,10 @@ type Pod struct {
 	// JSON, of up to 64 KiB. The agent's container is called agent. The patch must leave what the launcher
 	// gives: the command, workdir, variables, volumes, mounts, init containers, labels, annotations, restart
 	// policy and protections. envFrom needs a prefix, so that no variable becomes a setting (PODAGENT_).
-	Patch     []byte
-	Volumes   []Volume      // up to 64; in a read-only directory they can be written if they may
-	Workspace Workspace     // at the workdir: by default an emptyDir, whose files end with the pod
-	ReadOnly  []ReadOnlyDir // up to 64 directories that nobody in the pod can change, not even root
+	Patch          []byte
+	Volumes        []Volume      // up to 64; in a read-only directory they can be written if they may
+	Workspace      Workspace     // at the workdir: by default an emptyDir, whose files end with the pod
+	ReadOnly       []ReadOnlyDir // up to 64 directories that nobody in the pod can change, not even root
 	ActiveDeadline time.Duration // from its start, when the cluster ends it; 0: DefaultActiveDeadline
 	// Lifetime is when the sandbox ends itself after its launch or resumption, unless it
 	// is extended ([Kubernetes.Extend]): 5 s to the ActiveDeadline, which 0 means.
