@@ -164,7 +164,7 @@ generate: ## generate the protobuf code, the page of settings and the descriptio
 	page=$$(PODAGENT_IMAGE= $(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
 	text=$$($(GO) run ./cmd/orchestrator gateway --openapi) && printf '%s\n' "$$text" > pkg/gateway/openapi.json
 
-verify: ## fail if the generated code or go.mod is out of date
+verify: ## fail if the generated code, the gateway's description or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	(cd pkg/podapi && $(TOOL) buf generate -o "$$scratch") && \
@@ -172,6 +172,8 @@ verify: ## fail if the generated code or go.mod is out of date
 		diff -u pkg/podapi/podapiv1/$$f "$$scratch"/podapiv1/$$f >&2 || \
 		{ echo "$$f is out of date: run make generate" >&2; exit 1; }; \
 	done
+	@$(GO) run ./cmd/orchestrator gateway --openapi | diff -u pkg/gateway/openapi.json - >&2 || \
+		{ echo "openapi.json is out of date: run make generate" >&2; exit 1; }
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
 bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools or Scale for one; PUBLISH=1 for the published tables)
