@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -95,30 +94,6 @@ func (g *Gateway) fileOperations() {
 		Parameters: []*huma.Param{pathParam, param("query", "recursive", huma.TypeBoolean, "remove a directory with all that is in it")},
 		Responses:  map[string]*huma.Response{"204": {Description: "it is gone"}},
 	}, (*rawCall).removeFile)
-}
-
-func (c *rawCall) readFile() error {
-	f, err := c.sandbox.Open(c, c.query("path"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	a := f.Attr()
-	header := c.w.Header()
-	header.Set("ETag", quoted(a.ETag))
-	header.Set("Content-Type", "application/octet-stream")
-	header.Set("X-Content-Type-Options", "nosniff")
-	answer := &refused{ResponseWriter: c.w}
-	http.ServeContent(answer, c.r, "", a.ModTime, f)
-	switch answer.status {
-	case 0:
-		return nil
-	case http.StatusPreconditionFailed:
-		return huma.Error412PreconditionFailed("the file is not the one that the request is for")
-	case http.StatusRequestedRangeNotSatisfiable:
-		return huma.NewError(answer.status, fmt.Sprintf("the range is not in the file, which has %d bytes", a.Size))
-	}
-	return huma.NewError(http.StatusBadGateway, "the file cannot be read")
 }
 
 func (c *rawCall) writeFile() error {

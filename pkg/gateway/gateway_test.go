@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -166,6 +168,10 @@ func TestFiles(t *testing.T) {
 		step{"HEAD", "~/files?path=a%20b", "", nil, 200, `^$`},
 		step{"GET", "~/files?path=none", "", nil, 404, `"class":"not_exist"`},
 		step{"GET", "~/files?path=.", "", nil, 409, `"class":"is_directory"`},
+		step{"GET", "~/files?path=a%20b", "", []string{"Range: bytes=0-1,4-5"}, 206, `(?s)he.*o `},
+		step{"PUT", "~/files?path=empty", "", nil, 201, `^$`},
+		step{"GET", "~/files?path=empty", "", nil, 200, `^$`},
+		step{"DELETE", "~/files?path=empty", "", nil, 204, `^$`},
 		step{"GET", "~/files", "", nil, 422, `lacks path`},
 		step{"GET", "~/files?path=a&path=b", "", nil, 422, ``},
 		step{"GET", "~/files?path=a&pth=b", "", nil, 422, `pth`},
@@ -190,6 +196,48 @@ func TestFiles(t *testing.T) {
 		step{"DELETE", "~/files?path=d&recursive=yes", "", nil, 422, `recursive`},
 		step{"DELETE", "~/files?path=d&recursive=true", "", nil, 204, `^$`},
 	)
+}
+
+// A file that is replaced while it is read has the etag, the size and the content of one state.
+func TestFileAndItsETagBelongTogether(t *testing.T) {
+	d := newDoor(t)
+	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
+	const path, states = "/api/v1/sandboxes/job-1/files?path=state", 100
+	content := func(i int) string { return strings.Repeat(strconv.Itoa(i%10), 1000+i) }
+	var written sync.Map // what has an etag
+	put := func(i int) {
+		got := d.send("a", "PUT", path, content(i))
+		if got.StatusCode/100 != 2 {
+			t.Errorf("%d %s", got.StatusCode, got.text)
+		}
+		written.Store(got.Header.Get("ETag"), content(i))
+	}
+	put(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range states {
+			put(i)
+		}
+	}()
+	var read []answer
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+			read = append(read, d.send("a", "GET", path, ""))
+		}
+	}
+	for _, got := range read {
+		want, ok := written.Load(got.Header.Get("ETag"))
+		if got.StatusCode == 503 && !ok {
+			continue // it was told to try again
+		}
+		if !ok || got.text != want {
+			t.Errorf("%d: %d bytes with the etag of %d others", got.StatusCode, len(got.text), len(fmt.Sprint(want)))
+		}
+	}
 }
 
 func TestTreeComesAndGoesWhole(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	// execOutputLimit is how much of each output an answer has, from its end, in bytes. The rest
 	// can be read as the process's output.
 	execOutputLimit = 4 << 20
+	// readTries is how often an answer with a file is begun anew, because the file was replaced
+	// between the look at it and the read.
+	readTries = 10
 	// listLimit is how many entries of a directory an answer has.
 	listLimit = 10_000
 	// labelLimit is how many labels a list can be filtered by: no sandbox has more.
