@@ -5,8 +5,21 @@
 // local launcher, is its database. So any number of them may serve side by side, and each may end
 // at any time.
 //
-// A call passes these layers: who calls (tenants.go), what it names (names.go), the operation
-// (sandboxes.go, files.go, exec.go), and one call of the sandbox's client, which comes from those
-// that are held open (held.go). Errors leave as problem details with the class of podapi
-// (problem.go). The operations describe themselves: the document is at /openapi.json.
+// A request passes these layers:
+//
+//   - What it is for: a server in a sandbox, if its host or its headers name one (route.go), and
+//     otherwise an operation (gateway.go).
+//   - Who sends it (callers.go), by the tokens that [Tenants] knows (tenants.go, tokenreview.go).
+//     A server can also be reached by a link or at a public port (admit.go, link.go, lookups.go).
+//   - How often, and how many at once (rates.go). While the request lasts, its token is checked
+//     again (calls.go).
+//   - What it names: a tenant and a name make the launcher's id (names.go).
+//   - The operation (sandboxes.go, files.go, exec.go and their like). What a create may ask for is
+//     in spec.go, policy.go and volumes.go. What is made or resumed fits into quota and budget
+//     (reserve.go), which gateways agree on in the [Ledger] (book.go).
+//   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
+//     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
+//
+// Errors leave as problem details with the class of podapi (problem.go). The operations describe
+// themselves: the document is at /openapi.json.
 package gateway
