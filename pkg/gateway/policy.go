@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -162,14 +161,4 @@ func splitPattern(pattern string) (repository, tag, digest string) {
 		repository += "/*" // by itself it matches also what is before the slash
 	}
 	return repository, tag, digest
-}
-
-// notAllowed is the answer to a call that the tenant's policy does not allow.
-func notAllowed(format string, args ...any) error {
-	return newProblem(http.StatusForbidden, "not_allowed", fmt.Sprintf(format, args...))
-}
-
-// invalid is the answer to a call that says something wrong.
-func invalid(format string, args ...any) error {
-	return newProblem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...))
 }

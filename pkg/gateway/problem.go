@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -121,6 +121,16 @@ func newProblem(status int, class, detail string) *Problem {
 	return &Problem{ErrorModel: huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, Class: class}
 }
 
+// notAllowed is the answer to a call that the tenant's policy does not allow.
+func notAllowed(format string, args ...any) error {
+	return newProblem(http.StatusForbidden, "not_allowed", fmt.Sprintf(format, args...))
+}
+
+// invalid is the answer to a call that says something wrong.
+func invalid(format string, args ...any) error {
+	return newProblem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...))
+}
+
 // launcherClasses are the classes of launchers' errors, and their statuses. The first that fits
 // counts.
 var launcherClasses = []struct {
@@ -194,11 +204,4 @@ func statusOf(c pb.Class) int {
 		return http.StatusBadGateway
 	}
 	return http.StatusInternalServerError
-}
-
-// writeProblem answers with a problem, outside of the operations.
-func writeProblem(w http.ResponseWriter, of *refusal) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(of.status)
-	_ = json.NewEncoder(w).Encode(newProblem(of.status, of.class, of.detail))
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"strconv"
@@ -173,43 +172,4 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 // isGRPC reports whether a request is one of gRPC, which needs HTTP/2 all the way.
 func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
-}
-
-// refusal is an answer of the gateway itself.
-type refusal struct {
-	status int
-	class  string
-	detail string
-}
-
-func (e *refusal) Error() string { return e.detail }
-
-// refuse answers with a problem.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if why := ended(context.Cause(r.Context())); why != nil {
-		err = why
-	} else if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // nobody waits for an answer
-	}
-	of, ok := errors.AsType[*refusal](err)
-	if !ok {
-		class, status := classify(err)
-		if status == http.StatusInternalServerError {
-			g.Log.ErrorContext(r.Context(), "a request cannot be passed to a sandbox for a reason of no known class", "error", err)
-			status = http.StatusBadGateway
-		}
-		of = &refusal{status, class, ownNames(r.Context(), err.Error())}
-	}
-	switch of.status {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	}
-	if b, ok := errors.AsType[*busy](err); ok {
-		w.Header().Set("Retry-After", b.seconds())
-	}
-	w.Header().Set("Cache-Control", "no-store")
-	guard(w.Header())
-	writeProblem(w, of)
 }
