@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -168,15 +169,12 @@ func fromOwnPage(r *http.Request) bool {
 }
 
 // hide keeps the words of an error from strangers, who are told no more than its class.
-func (a *admission) hide(err error) error {
+func (g *Gateway) hide(ctx context.Context, a *admission, err error) error {
 	if _, plain := errors.AsType[*refusal](err); plain || a.caller.Tenant != "" {
 		return err
 	}
-	class, status := classify(err)
-	if status == http.StatusInternalServerError {
-		status = http.StatusBadGateway
-	}
-	return &refusal{status, class, "the sandbox cannot be reached"}
+	p := problemOf(g.problem(ctx, err))
+	return &refusal{p.Status, p.Class, "the sandbox cannot be reached"}
 }
 
 // withoutLink returns a query without the token of a link; all else is as it came.

@@ -166,5 +166,5 @@ func nowhere(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if allow := w.Header().Get("Allow"); allow != "" {
 		detail = "the method must be one of " + strings.ReplaceAll(allow, ", HEAD", "")
 	}
-	(&rawCall{w: w}).fail(problemOf(huma.NewError(a.status, detail)))
+	writeProblem(w, huma.NewError(a.status, detail))
 }

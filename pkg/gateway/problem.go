@@ -42,11 +42,14 @@ func (Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 }
 
 // problemOf returns the problem for an error that has a status.
-func problemOf(err huma.StatusError) *Problem {
-	if p, ok := err.(*Problem); ok {
+func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	status := err.GetStatus()
+	status := http.StatusInternalServerError
+	if of, ok := errors.AsType[huma.StatusError](err); ok {
+		status = of.GetStatus()
+	}
 	p := newProblem(status, classOf(status), err.Error())
 	if of, ok := errors.AsType[*huma.ErrorModel](err); ok {
 		p.Errors = of.Errors[:min(len(of.Errors), faultLimit)]
@@ -89,13 +92,13 @@ func classOf(status int) string {
 	return "invalid"
 }
 
-// problem returns the answer for an error, of a launcher or of a sandbox's client.
+// problem returns the answer for an error: one that has a status, and perhaps headers.
 func (g *Gateway) problem(ctx context.Context, err error) error {
 	if why := ended(context.Cause(ctx)); why != nil {
 		return why.problem()
 	}
 	if b, ok := errors.AsType[*busy](err); ok {
-		return huma.ErrorWithHeaders(b.problem(), http.Header{"Retry-After": {b.seconds()}})
+		return huma.ErrorWithHeaders(b.problem(), http.Header{"Retry-After": {wholeSeconds(b.wait)}})
 	}
 	if of, ok := errors.AsType[*refusal](err); ok {
 		return of.problem()

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -164,8 +162,7 @@ func (e *usedUp) problem() error {
 		return p
 	}
 	p.Until = &e.until
-	wait := max(1, int64(math.Ceil(time.Until(e.until).Seconds())))
-	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {strconv.FormatInt(wait, 10)}})
+	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {wholeSeconds(time.Until(e.until))}})
 }
 
 // admits returns a *usedUp if what a tenant has would grow beyond the quota.

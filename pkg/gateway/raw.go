@@ -3,8 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -63,7 +61,7 @@ func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
 
 // problems describes the answer to a call that failed.
 func (g *Gateway) problems() *huma.Response {
-	return &huma.Response{Description: "Error", Content: bodyOf("application/problem+json", g.schema(problemType))}
+	return &huma.Response{Description: "Error", Content: bodyOf(problemJSON, g.schema(problemType))}
 }
 
 // on calls do with the caller's open sandbox of this name.
@@ -176,20 +174,10 @@ func (c *rawCall) fail(err error) {
 	if c.began {
 		panic(http.ErrAbortHandler)
 	}
-	status := http.StatusInternalServerError
-	if p, ok := errors.AsType[huma.StatusError](err); ok {
-		status = p.GetStatus()
-	}
 	for _, name := range []string{"ETag", "Last-Modified"} {
 		c.w.Header().Del(name)
 	}
-	if with, ok := errors.AsType[huma.HeadersError](err); ok {
-		maps.Copy(c.w.Header(), with.GetHeaders())
-	}
-	c.w.Header().Set("Content-Type", "application/problem+json")
-	c.w.WriteHeader(status)
-	p, _ := errors.AsType[*Problem](err)
-	_ = json.NewEncoder(c.w).Encode(p)
+	writeProblem(c.w, err)
 }
 
 // begin begins an answer that comes bit by bit.

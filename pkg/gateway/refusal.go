@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // refusal is an answer of the gateway itself.
@@ -33,9 +36,9 @@ func tooMany(class, detail string, wait time.Duration) error {
 	return &busy{&refusal{http.StatusTooManyRequests, class, detail}, wait}
 }
 
-// seconds returns how long to wait, for Retry-After: whole seconds, and never none.
-func (e *busy) seconds() string {
-	return strconv.FormatInt(max(1, int64((e.wait+time.Second-1)/time.Second)), 10)
+// wholeSeconds returns how long to wait, for Retry-After: whole seconds, and never none.
+func wholeSeconds(wait time.Duration) string {
+	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
 }
 
 // ended returns why a call was ended because of its token; nil if it was not.
@@ -54,39 +57,35 @@ var (
 	errNobodyKnows = &refusal{http.StatusServiceUnavailable, "unavailable", errUntold.Error()}
 )
 
-// refuse answers with a problem.
+// refuse answers a request that is not let in, or not passed to a sandbox.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if why := ended(context.Cause(r.Context())); why != nil {
-		err = why
-	} else if r.Context().Err() != nil {
+	if r.Context().Err() != nil && ended(context.Cause(r.Context())) == nil {
 		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
-	of, ok := errors.AsType[*refusal](err)
-	if !ok {
-		class, status := classify(err)
-		if status == http.StatusInternalServerError {
-			g.Log.ErrorContext(r.Context(), "a request cannot be passed to a sandbox for a reason of no known class", "error", err)
-			status = http.StatusBadGateway
-		}
-		of = &refusal{status, class, ownNames(r.Context(), err.Error())}
-	}
-	switch of.status {
+	err = g.problem(r.Context(), err)
+	p := problemOf(err)
+	switch p.Status {
+	case http.StatusInternalServerError:
+		p.Status, p.Title = http.StatusBadGateway, http.StatusText(http.StatusBadGateway)
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	}
-	if b, ok := errors.AsType[*busy](err); ok {
-		w.Header().Set("Retry-After", b.seconds())
+		w.Header().Set("Retry-After", "1") // unless the problem says when
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard(w.Header())
-	writeProblem(w, of)
+	writeProblem(w, err)
 }
 
-// writeProblem answers with a problem, outside of the operations.
-func writeProblem(w http.ResponseWriter, of *refusal) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(of.status)
-	_ = json.NewEncoder(w).Encode(newProblem(of.status, of.class, of.detail))
+// writeProblem answers with what problem has returned, outside of huma's operations.
+func writeProblem(w http.ResponseWriter, err error) {
+	if with, ok := errors.AsType[huma.HeadersError](err); ok {
+		maps.Copy(w.Header(), with.GetHeaders())
+	}
+	p := problemOf(err)
+	w.Header().Set("Content-Type", problemJSON)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
 }
+
+const problemJSON = "application/problem+json"

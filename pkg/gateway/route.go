@@ -151,7 +151,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 	id := launcherID(a.tenant, t.name)
 	s, err := g.held.get(r.Context(), id, true)
 	if err != nil {
-		g.refuse(w, r, a.hide(err))
+		g.refuse(w, r, g.hide(r.Context(), &a, err))
 		return
 	}
 	defer g.held.release(id, s)
@@ -162,7 +162,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		if isOver(err) {
 			g.held.drop(id, s)
 		}
-		g.refuse(w, r, a.hide(p.explain(err)))
+		g.refuse(w, r, g.hide(r.Context(), &a, p.explain(err)))
 	}
 	out := r.WithContext(ctx)
 	p.duplex(w, out)

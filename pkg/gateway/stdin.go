@@ -53,9 +53,9 @@ type Started struct {
 
 // stdinRefused says why input was refused, and how much was taken.
 func stdinRefused(class, detail string, taken int64) error {
-	status := http.StatusConflict
-	model := huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}
-	return &Problem{ErrorModel: model, Class: class, Offset: &taken}
+	p := newProblem(http.StatusConflict, class, detail)
+	p.Offset = &taken
+	return p
 }
 
 func stdinGap(offset uint64, taken int64) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"syscall"
@@ -321,13 +320,7 @@ func (t *terminal) finish(status *podapi.ExitStatus, err error) error {
 
 // fail tells the caller a problem, as the end.
 func (t *terminal) fail(err error) {
-	p, ok := err.(*Problem)
-	if m, plain := err.(*huma.ErrorModel); plain {
-		p, ok = &Problem{ErrorModel: *m}, true
-	}
-	if !ok {
-		p = &Problem{ErrorModel: huma.ErrorModel{Status: http.StatusInternalServerError, Detail: err.Error()}}
-	}
+	p := problemOf(err)
 	t.farewell(&TerminalEvent{Type: "error", Problem: p}, 4000+p.Status, p.Class)
 }
 

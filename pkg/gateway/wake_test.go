@@ -12,6 +12,7 @@ import (
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/ledger"
 )
 
 // sleeper is a local launcher, one of whose sandboxes can be paused as a pod can: nobody opens it
@@ -42,6 +43,16 @@ func (l *sleeper) Find(ctx context.Context, id string) (launcher.Summary, error)
 		s.State = launcher.Paused
 	}
 	return s, err
+}
+
+func (l *sleeper) List(ctx context.Context) ([]launcher.Summary, error) {
+	all, err := l.Local.List(ctx)
+	for i := range all {
+		if l.paused.Load() {
+			all[i].State = launcher.Paused
+		}
+	}
+	return all, err
 }
 
 func (l *sleeper) Pause(context.Context, string) error { l.paused.Store(true); return nil }
@@ -150,6 +161,24 @@ func TestCallerThatCannotWaitIsToldToTryAgain(t *testing.T) {
 		}
 	}
 	if n := l.resumes.Load(); n != 1 {
+		t.Errorf("it was resumed %d times", n)
+	}
+}
+
+func TestRequestThatCannotWakeWithinTheBudgetSaysSo(t *testing.T) {
+	l := &sleeper{Local: launchertest.Local(t), held: make(chan struct{})}
+	close(l.held)
+	d := doorOver(t, gateway.Options{Launcher: l, Ledger: ledger.Files{Dir: t.TempDir()}})
+	d.writeQuota("rate: {}", "budget: {sandbox_hours_per_day: 0.001}")
+	d.mustBe(201, d.send("b", "POST", sandboxes, autoPause)) // a key without a budget
+	d.mustBe(204, d.send("b", "POST", sandboxes+"/job-1/pause", ""))
+	for path, headers := range map[string][]string{sandboxes + "/job-1/files/list?path=.": nil, "/": {"X-Sandbox-ID: job-1"}} {
+		a := d.mustBe(429, d.send("a", "GET", path, "", headers...))
+		if p := problemOf(t, a); p.Class != "budget_exceeded" {
+			t.Errorf("%s: %s", path, a.text)
+		}
+	}
+	if n := l.resumes.Load(); n != 0 {
 		t.Errorf("it was resumed %d times", n)
 	}
 }
