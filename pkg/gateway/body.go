@@ -89,7 +89,7 @@ func (c *rawCall) body(v any) error {
 		return huma.Error422UnprocessableEntity("validation failed", found.Errors...)
 	}
 	if err := unmarshalJSON(data, v); err != nil {
-		return huma.Error422UnprocessableEntity("the body: " + err.Error())
+		return invalid("the body: %v", err)
 	}
 	return nil
 }

@@ -19,16 +19,16 @@ func (g *Gateway) execOperations() {
 		"a UUIDv7, made when the command is first meant: a repeated request with it runs nothing again, and has the same answer")
 	key.Schema.Format = "uuid"
 	content := g.lineOf(reflect.TypeFor[OutputLine]())
-	content["application/json"] = &huma.MediaType{Schema: g.schema(reflect.TypeFor[Result]())}
+	content[jsonType] = &huma.MediaType{Schema: g.schema(reflect.TypeFor[Result]())}
 	g.raw(huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: sandboxRoot + "/exec", Summary: "Run a command",
 		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " +
 			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it.",
 		Parameters:  []*huma.Param{key},
-		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf("application/json", g.schema(reflect.TypeFor[Command]()))},
+		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf(jsonType, g.schema(reflect.TypeFor[Command]()))},
 		Responses: map[string]*huma.Response{
 			"200": {Description: "how it ended, whatever its exit code", Content: content},
-			"202": {Description: "it has started, and runs on", Content: bodyOf("application/json", g.schema(reflect.TypeFor[Started]()))},
+			"202": {Description: "it has started, and runs on", Content: bodyOf(jsonType, g.schema(reflect.TypeFor[Started]()))},
 		},
 	}, (*rawCall).exec)
 }
@@ -90,7 +90,7 @@ func (c *rawCall) exec() error {
 		return err
 	}
 	if in.Detach && in.Stdin != nil {
-		return huma.Error422UnprocessableEntity("stdin would not be taken before the answer: detach with open_stdin, and send it afterwards")
+		return invalid("stdin would not be taken before the answer: detach with open_stdin, and send it afterwards")
 	}
 	id, err := c.execID()
 	if err != nil {

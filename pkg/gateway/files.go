@@ -50,7 +50,7 @@ func unquoted(value string) (string, error) {
 	if n := len(value); n > 2 && value[0] == '"' && value[n-1] == '"' {
 		return value[1 : n-1], nil
 	}
-	return "", huma.Error422UnprocessableEntity("If-Match: there must be one etag, in double quotes")
+	return "", invalid("If-Match: there must be one etag, in double quotes")
 }
 
 func (g *Gateway) fileOperations() {
@@ -121,7 +121,7 @@ func (c *rawCall) writeOptions() (o fsops.WriteOptions, err error) {
 	case "*":
 		o.Exclusive = true
 	default:
-		return o, huma.Error422UnprocessableEntity("If-None-Match can only be *")
+		return o, invalid("If-None-Match can only be *")
 	}
 	if o.Perm, err = modeOf(c.query("mode")); err != nil {
 		return o, err
@@ -137,7 +137,7 @@ func modeOf(octal string) (fs.FileMode, error) {
 	}
 	n, err := strconv.ParseUint(octal, 8, 32)
 	if err != nil || n > 0o777 {
-		return 0, huma.Error422UnprocessableEntity("mode: " + strconv.Quote(octal) + " is not permissions in octal, such as 0644")
+		return 0, invalid("mode: %q is not permissions in octal, such as 0644", octal)
 	}
 	return fs.FileMode(n), nil
 }

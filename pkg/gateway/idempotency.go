@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -41,7 +40,7 @@ func (c *rawCall) execID() (string, error) {
 	}
 	key, err := uuid.Parse(text)
 	if err != nil || key.Version() != 7 {
-		return "", huma.Error422UnprocessableEntity(idempotencyKey + " must be a UUIDv7, made when the command was first meant")
+		return "", invalid(idempotencyKey + " must be a UUIDv7, made when the command was first meant")
 	}
 	sum := digestOf(tenantOf(c), key.String())
 	copy(key[6:], sum[:])

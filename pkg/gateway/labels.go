@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -51,7 +49,7 @@ func labelTerms(texts []string) (terms []labelTerm, err error) {
 				err = checkLabel(name, value)
 			}
 			if err != nil {
-				return nil, huma.Error422UnprocessableEntity("label: " + err.Error())
+				return nil, invalid("label: %v", err)
 			}
 			terms = append(terms, labelTerm{name, value})
 		}

@@ -3,13 +3,10 @@ package gateway
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -32,7 +29,7 @@ const (
 func checkPorts(ports []int) error {
 	for _, port := range ports {
 		if port < 1 || port > 65535 {
-			return huma.Error422UnprocessableEntity(fmt.Sprintf("public_ports has %d: ports are 1 to 65535", port))
+			return invalid("public_ports has %d: ports are 1 to 65535", port)
 		}
 	}
 	return nil

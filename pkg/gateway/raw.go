@@ -64,20 +64,21 @@ func (g *Gateway) problems() *huma.Response {
 	return &huma.Response{Description: "Error", Content: bodyOf(problemJSON, g.schema(problemType))}
 }
 
-// on calls do with the caller's open sandbox of this name.
+// on calls do with the caller's open sandbox of this name, which it wakes if it sleeps.
 func (g *Gateway) on(ctx context.Context, name string, do func(*launcher.Sandbox) error) error {
-	if err := CheckName(name); err != nil {
-		return huma.Error422UnprocessableEntity(err.Error())
-	}
-	return g.held.use(ctx, launcherID(tenantOf(ctx), name), true, do)
+	return g.use(ctx, name, true, do)
 }
 
 // lookAt is on for operations that do not work in the sandbox: they do not wake it.
 func (g *Gateway) lookAt(ctx context.Context, name string, do func(*launcher.Sandbox) error) error {
+	return g.use(ctx, name, false, do)
+}
+
+func (g *Gateway) use(ctx context.Context, name string, wake bool, do func(*launcher.Sandbox) error) error {
 	if err := CheckName(name); err != nil {
-		return huma.Error422UnprocessableEntity(err.Error())
+		return invalid("%v", err)
 	}
-	return g.held.use(ctx, launcherID(tenantOf(ctx), name), false, do)
+	return g.held.use(ctx, launcherID(tenantOf(ctx), name), wake, do)
 }
 
 // schema returns the schema of a type, and has it in the document.
@@ -112,7 +113,7 @@ var pathParam = &huma.Param{
 // checkQuery refuses queries that the operation does not have, and those of which it has but one.
 func (c *rawCall) checkQuery() (err error) {
 	if c.queries, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
-		return huma.Error422UnprocessableEntity("the query: " + err.Error())
+		return invalid("the query: %v", err)
 	}
 	known, many := map[string]bool{}, map[string]bool{}
 	for _, p := range c.op.Parameters {
@@ -121,12 +122,12 @@ func (c *rawCall) checkQuery() (err error) {
 		}
 		known[p.Name], many[p.Name] = true, p.Schema.Type == huma.TypeArray
 		if p.Required && !c.queries.Has(p.Name) {
-			return huma.Error422UnprocessableEntity("the query lacks " + p.Name)
+			return invalid("the query lacks %s", p.Name)
 		}
 	}
 	for name, values := range c.queries {
 		if !known[name] || len(values) > 1 && !many[name] {
-			return huma.Error422UnprocessableEntity("the query has " + strconv.Quote(name) + " too often, or should not have it")
+			return invalid("the query has %q too often, or should not have it", name)
 		}
 	}
 	return nil
@@ -141,7 +142,7 @@ func (c *rawCall) flag(name string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(c.query(name))
 	if err != nil {
-		return false, huma.Error422UnprocessableEntity(name + " must be true or false")
+		return false, invalid("%s must be true or false", name)
 	}
 	return b, nil
 }
@@ -163,7 +164,7 @@ func (c *rawCall) number(name string, limit int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(c.query(name), 10, 64)
 	if err != nil || n < 0 || n > limit {
-		return 0, huma.Error422UnprocessableEntity(name + " must be a number from 0 to " + strconv.FormatInt(limit, 10))
+		return 0, invalid("%s must be a number from 0 to %d", name, limit)
 	}
 	return n, nil
 }
@@ -205,7 +206,7 @@ func (c *rawCall) line(v any, atOnce bool) error {
 
 // json answers with v.
 func (c *rawCall) json(status int, v any) error {
-	c.w.Header().Set("Content-Type", "application/json")
+	c.w.Header().Set("Content-Type", jsonType)
 	c.w.WriteHeader(status)
 	c.began = true
 	return json.NewEncoder(c.w).Encode(v)

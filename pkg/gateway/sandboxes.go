@@ -86,7 +86,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if name == "" {
 		name = newName(tenant, in.Key)
 	} else if err := CheckName(name); err != nil {
-		return nil, huma.Error422UnprocessableEntity(err.Error())
+		return nil, invalid("%v", err)
 	}
 	policy, err := g.policy(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ func (g *Gateway) searchOperations() {
 	}, (*rawCall).glob)
 	g.raw(huma.Operation{
 		OperationID: "grep", Method: http.MethodPost, Path: sandboxRoot + "/grep", Summary: "Find lines in files",
-		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf("application/json", g.schema(reflect.TypeFor[GrepRequest]()))},
+		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf(jsonType, g.schema(reflect.TypeFor[GrepRequest]()))},
 		Responses:   map[string]*huma.Response{"200": {Description: "a line for each, and one at the end", Content: g.lineOf(reflect.TypeFor[GrepLine]())}},
 	}, (*rawCall).grep)
 }
@@ -50,7 +50,7 @@ func (c *rawCall) glob() error {
 	o := fsops.GlobOptions{Dir: c.query("dir"), Stats: &stats}
 	sort, ok := globSorts[c.query("sort")]
 	if !ok {
-		return huma.Error422UnprocessableEntity("sort must be name, time or none")
+		return invalid("sort must be name, time or none")
 	}
 	o.Sort = sort
 	limit, err := c.number("limit", maxNumber)
@@ -141,7 +141,7 @@ func (c *rawCall) grep() error {
 	}
 	report, ok := grepReports[in.Report]
 	if !ok {
-		return huma.Error422UnprocessableEntity("report must be lines, files or counts")
+		return invalid("report must be lines, files or counts")
 	}
 	stats := fsops.GrepStats{}
 	end := GrepLine{Type: "end"}

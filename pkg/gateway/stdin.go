@@ -20,7 +20,7 @@ func (g *Gateway) stdinOperations() {
 	const path = sandboxRoot + "/processes/{exec_id}/stdin"
 	execID := param("path", "exec_id", huma.TypeString, "the command's exec id")
 	execID.Required = true
-	state := map[string]*huma.Response{"200": {Description: "what it has taken", Content: bodyOf("application/json", g.schema(reflect.TypeFor[Stdin]()))}}
+	state := map[string]*huma.Response{"200": {Description: "what it has taken", Content: bodyOf(jsonType, g.schema(reflect.TypeFor[Stdin]()))}}
 	g.raw(huma.Operation{
 		OperationID: "get-stdin", Method: http.MethodGet, Path: path, Summary: "Tell how much of its standard input a command has taken",
 		Parameters: []*huma.Param{execID}, Responses: map[string]*huma.Response{"200": state["200"]},
@@ -174,7 +174,7 @@ func (c *rawCall) bytes(limit int64) ([]byte, error) {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, huma.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", limit))
 	case err != nil:
-		return nil, huma.Error422UnprocessableEntity("the body: " + err.Error())
+		return nil, invalid("the body: %v", err)
 	}
 	return data, nil
 }

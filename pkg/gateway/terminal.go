@@ -179,7 +179,7 @@ func (t *terminal) find() error {
 	}
 	for _, name := range []string{"script", "args", "dir", "env", "idempotency_key"} {
 		if c.queries.Has(name) {
-			return huma.Error422UnprocessableEntity("with exec_id nothing is started: the query must not have " + name)
+			return invalid("with exec_id nothing is started: the query must not have %s", name)
 		}
 	}
 	switch {

@@ -139,7 +139,7 @@ func (t *terminal) takeInput(frame io.Reader) error {
 	var header [8]byte
 	switch n, err := io.ReadFull(frame, header[:]); {
 	case n < len(header) && (err == io.EOF || err == io.ErrUnexpectedEOF):
-		return huma.Error422UnprocessableEntity("a binary frame must begin with an offset of 8 bytes")
+		return invalid("a binary frame must begin with an offset of 8 bytes")
 	case err != nil:
 		return err
 	}
@@ -180,7 +180,7 @@ func (t *terminal) takeRequest(frame io.Reader) error {
 	}
 	var r TerminalRequest
 	if len(text) > controlLimit || json.Unmarshal(text, &r) != nil {
-		return huma.Error422UnprocessableEntity(fmt.Sprintf("a text frame must be a request in JSON of up to %d bytes", controlLimit))
+		return invalid("a text frame must be a request in JSON of up to %d bytes", controlLimit)
 	}
 	switch r.Type {
 	case "resize":
@@ -190,7 +190,7 @@ func (t *terminal) takeRequest(frame io.Reader) error {
 	case "end":
 		err = t.input.Close()
 	default:
-		return huma.Error422UnprocessableEntity("a request must be resize, signal or end")
+		return invalid("a request must be resize, signal or end")
 	}
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return t.gateway.problem(t.call, err)

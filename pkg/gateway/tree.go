@@ -30,7 +30,7 @@ func (g *Gateway) treeOperations() {
 			param("query", "outside_links", huma.TypeBoolean, "allow symbolic links that lead out of the directory"),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: tar},
-		Responses:   map[string]*huma.Response{"200": {Description: "it is unpacked", Content: bodyOf("application/json", g.schema(reflect.TypeFor[TreeCount]()))}},
+		Responses:   map[string]*huma.Response{"200": {Description: "it is unpacked", Content: bodyOf(jsonType, g.schema(reflect.TypeFor[TreeCount]()))}},
 	}, (*rawCall).writeTree)
 }
 
