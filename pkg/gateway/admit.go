@@ -32,8 +32,8 @@ type admission struct {
 	authorization bool
 	public        bool
 	link          linkToken // that let it pass
-	// enter says that a browser has followed a link: it gets a cookie first.
-	enter bool
+	// followed says that a browser has followed a link: it gets a cookie first.
+	followed bool
 }
 
 var (
@@ -127,7 +127,7 @@ func (g *Gateway) admitLink(r *http.Request, t *target, a *admission) bool {
 	case given != "" && g.opens(r.Context(), given, t):
 		a.link = given
 	case inURL != "" && g.opens(r.Context(), inURL, t):
-		a.link, a.enter = inURL, navigates(r)
+		a.link, a.followed = inURL, navigates(r)
 	case fromOwnPage(r):
 		for _, c := range r.CookiesNamed(cookieLink) {
 			if g.opens(r.Context(), linkToken(c.Value), t) {

@@ -154,7 +154,7 @@ func (p *page) total(all map[string]*launcher.Summary) amounts {
 	return sum
 }
 
-// reserve adds a reservation, if quota and budget admit it.
+// reserve adds a reservation, if quota and budget cover it.
 func (p *page) reserve(token string, r reservation, quota *Quota, budget *Budget) error {
 	all, err := p.list()
 	if err != nil {
@@ -168,9 +168,9 @@ func (p *page) reserve(token string, r reservation, quota *Quota, budget *Budget
 		p.Reserved = map[string]reservation{}
 	}
 	p.Reserved[token] = r
-	err = quota.admits(before, p.total(all))
+	err = quota.covers(before, p.total(all))
 	if err == nil && r.Span != nil {
-		err = p.admits(r, budget)
+		err = p.covers(r, budget)
 	}
 	if err != nil {
 		delete(p.Reserved, token)

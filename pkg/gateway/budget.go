@@ -166,9 +166,9 @@ func (p *page) used(key string, day int64) int64 {
 // daysLimit is how many days of a sandbox's life are compared with the budget: a year's.
 const daysLimit = 366
 
-// admits returns a *usedUp if the key of a reservation, which the page has already, uses more than
+// covers returns a *usedUp if the key of a reservation, which the page has already, uses more than
 // its budget on one of the days on which the sandbox may live.
-func (p *page) admits(r reservation, budget *Budget) error {
+func (p *page) covers(r reservation, budget *Budget) error {
 	if p.isOpen(r.ID) {
 		return nil
 	}

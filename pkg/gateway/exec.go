@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -72,6 +73,11 @@ type Result struct {
 	Stderr        string `json:"stderr,omitempty"`
 	StderrOther   []byte `json:"stderr_base64,omitempty" doc:"in place of stderr, if that is not UTF-8"`
 	StderrOmitted int64  `json:"stderr_omitted,omitempty" doc:"how many bytes are missing before it"`
+}
+
+// Started is the answer to a command that was only to be started.
+type Started struct {
+	ExecID string `json:"exec_id"`
 }
 
 // OutputLine is a line of an answer that follows a command.
@@ -156,6 +162,17 @@ func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	}
 	exit := exitOf(cmd.ID, *status)
 	return lines.end(OutputLine{Type: "exit", Exit: &exit})
+}
+
+// execDetached answers when a command has started.
+func (c *rawCall) execDetached(cmd *podapi.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := cmd.Process.Detach(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return c.json(http.StatusAccepted, Started{cmd.ID})
 }
 
 // await returns how a process ended. If the caller leaves, the process runs on, unless it ends then.

@@ -42,7 +42,7 @@ type Options struct {
 type Gateway struct {
 	Options
 	held    *held
-	open    *openStreams
+	streams *openStreams
 	lookups *lookups
 	books   books
 	domain  domain
@@ -67,7 +67,7 @@ func New(o Options) *Gateway {
 	}
 	life, end := context.WithCancel(context.Background())
 	g := &Gateway{
-		Options: o, open: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		Options: o, streams: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
@@ -146,7 +146,7 @@ func OpenAPI() ([]byte, error) {
 // Close ends the terminals, whose callers go on with another gateway, and the connections to
 // sandboxes. The sandboxes stay, and so do the terminals' processes.
 func (g *Gateway) Close() error {
-	g.open.close()
+	g.streams.close()
 	g.end()
 	g.calls.close()
 	return g.held.close()

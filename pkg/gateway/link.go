@@ -51,7 +51,7 @@ func (k *LinkKeys) read() ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the keys of links: %w", err)
 	}
-	if k.seen == nil || !os.SameFile(k.seen, now) || k.seen.ModTime() != now.ModTime() || k.seen.Size() != now.Size() {
+	if k.seen == nil || !same(k.seen, now) {
 		k.seen = now
 		k.keys, k.err = readLinkKeys(k.Path)
 	}
@@ -144,9 +144,9 @@ func (g *Gateway) opens(ctx context.Context, l linkToken, t *target) bool {
 	return err == nil && bytes.Equal(identity, identityOf(s))
 }
 
-// enter answers a browser that has followed a link: the cookie in place of the token, which is to
-// be in no history and in no Referer.
-func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, t *target, l linkToken) {
+// setCookie answers a browser that has followed a link: it gets a cookie in place of the token, which
+// is to be in no history and in no Referer.
+func (g *Gateway) setCookie(w http.ResponseWriter, r *http.Request, t *target, l linkToken) {
 	left := int64(1)
 	if keys, err := g.LinkKeys.read(); err == nil {
 		expires, _, _ := l.parse(keys, t)
@@ -204,13 +204,13 @@ func (g *Gateway) link(ctx context.Context, in *linkInput) (*linkOutput, error) 
 		g.Log.ErrorContext(ctx, "cannot sign a link", "error", err)
 		return nil, huma.Error503ServiceUnavailable("the gateway cannot sign links")
 	}
-	seconds := int64(3600)
+	life := time.Hour
 	if in.Body != nil && in.Body.Seconds > 0 {
-		seconds = in.Body.Seconds
+		life = seconds(in.Body.Seconds)
 	}
 	t := &target{tenant: tenantOf(ctx), name: in.ID, port: in.Port}
 	out := &linkOutput{}
-	out.Body.ExpiresAt = time.Now().Add(time.Duration(seconds) * time.Second).UTC().Truncate(time.Second)
+	out.Body.ExpiresAt = time.Now().Add(life).UTC().Truncate(time.Second)
 	out.Body.URL = g.domain.origin(t) + "/?" + queryLink + "=" + string(newLink(keys[0], t, s, out.Body.ExpiresAt))
 	return out, nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // A sandbox's name and its tenant's are one label of a host name, after a port and before a
@@ -54,6 +57,14 @@ func nameOf(tenant, id string) (string, bool) {
 	return name, ours && CheckName(name) == nil
 }
 
+// ofTenant returns those of the sandboxes that are a tenant's.
+func ofTenant(tenant string, all []launcher.Summary) []launcher.Summary {
+	return slices.DeleteFunc(slices.Clone(all), func(s launcher.Summary) bool {
+		_, ours := nameOf(tenant, s.ID)
+		return !ours
+	})
+}
+
 // idExp finds the ids in launchers' errors.
 var idExp = regexp.MustCompile(`sandbox "([a-z0-9-]+)\.([a-z0-9-]+)"`)
 
@@ -68,8 +79,3 @@ func ownNames(ctx context.Context, text string) string {
 		return "another sandbox"
 	})
 }
-
-// ofAll is an error about all tenants' sandboxes, which no caller may read.
-type ofAll struct{ error }
-
-func (e *ofAll) Unwrap() error { return e.error }

@@ -120,6 +120,11 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 	return newProblem(status, class, ownNames(ctx, detailOf(err)))
 }
 
+// ofAll is an error about all tenants' sandboxes, which no caller may read.
+type ofAll struct{ error }
+
+func (e *ofAll) Unwrap() error { return e.error }
+
 func newProblem(status int, class, detail string) *Problem {
 	return &Problem{ErrorModel: huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, Class: class}
 }

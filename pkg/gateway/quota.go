@@ -165,8 +165,8 @@ func (e *usedUp) problem() error {
 	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {wholeSeconds(time.Until(e.until))}})
 }
 
-// admits returns a *usedUp if what a tenant has would grow beyond the quota.
-func (q *Quota) admits(before, after amounts) error {
+// covers returns a *usedUp if what a tenant has would grow beyond the quota.
+func (q *Quota) covers(before, after amounts) error {
 	most := q.amounts()
 	for _, r := range []struct {
 		name                string
@@ -191,14 +191,6 @@ func count(n int64) string { return fmt.Sprint(n) }
 func processors(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
 
 func inBytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
-
-// ofTenant returns those of the sandboxes that are a tenant's.
-func ofTenant(tenant string, all []launcher.Summary) []launcher.Summary {
-	return slices.DeleteFunc(slices.Clone(all), func(s launcher.Summary) bool {
-		_, ours := nameOf(tenant, s.ID)
-		return !ours
-	})
-}
 
 // keyLimit bounds the name of a key with a budget, in bytes: it is in the ledger.
 const keyLimit = 63

@@ -14,9 +14,6 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// sandboxRoot is where the operations on one sandbox are.
-const sandboxRoot = root + "/{id}"
-
 // rawCall is a call whose request or answer is bytes, or comes bit by bit.
 type rawCall struct {
 	context.Context

@@ -144,8 +144,8 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		return
 	}
 	defer end()
-	if a.enter {
-		g.enter(w, r, t, a.link)
+	if a.followed {
+		g.setCookie(w, r, t, a.link)
 		return
 	}
 	id := launcherID(a.tenant, t.name)

@@ -10,8 +10,11 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// root is where the operations are.
-const root = "/api/v1/sandboxes"
+// root is where the operations are, and sandboxRoot where those on one sandbox are.
+const (
+	root        = "/api/v1/sandboxes"
+	sandboxRoot = root + "/{id}"
+)
 
 // sandboxPath names a sandbox in a path.
 type sandboxPath struct {
@@ -47,12 +50,12 @@ func (g *Gateway) sandboxOperations() {
 	made["200"].Description = "there is one with the id"
 	made["201"] = &huma.Response{Description: "it was made", Content: made["200"].Content}
 	register(g, http.MethodGet, root, "list-sandboxes", "List the sandboxes", g.list)
-	register(g, http.MethodGet, root+"/{id}", "get-sandbox", "Describe a sandbox", g.get)
-	register(g, http.MethodDelete, root+"/{id}", "delete-sandbox", "End a sandbox, and remove it with its files", g.remove)
-	register(g, http.MethodPost, root+"/{id}/pause", "pause-sandbox", "End a sandbox's pod, and keep its files", g.pause)
-	register(g, http.MethodPost, root+"/{id}/resume", "resume-sandbox", "Give a paused sandbox a pod", g.resume)
-	register(g, http.MethodPost, root+"/{id}/extend", "extend-sandbox", "Let a sandbox live longer", g.extend)
-	register(g, http.MethodPut, root+"/{id}/expires", "expire-sandbox", "Set when a sandbox ends itself, also sooner than planned", g.expire)
+	register(g, http.MethodGet, sandboxRoot, "get-sandbox", "Describe a sandbox", g.get)
+	register(g, http.MethodDelete, sandboxRoot, "delete-sandbox", "End a sandbox, and remove it with its files", g.remove)
+	register(g, http.MethodPost, sandboxRoot+"/pause", "pause-sandbox", "End a sandbox's pod, and keep its files", g.pause)
+	register(g, http.MethodPost, sandboxRoot+"/resume", "resume-sandbox", "Give a paused sandbox a pod", g.resume)
+	register(g, http.MethodPost, sandboxRoot+"/extend", "extend-sandbox", "Let a sandbox live longer", g.extend)
+	register(g, http.MethodPut, sandboxRoot+"/expires", "expire-sandbox", "Set when a sandbox ends itself, also sooner than planned", g.expire)
 }
 
 // register adds an operation. What its handler returns as an error becomes a problem.

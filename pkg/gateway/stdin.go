@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
 	"reflect"
 	"sync"
 	"syscall"
@@ -44,11 +43,6 @@ func (g *Gateway) stdinOperations() {
 type Stdin struct {
 	Offset int64 `json:"offset" doc:"how many bytes it has taken: where the next input begins"`
 	Open   bool  `json:"open" doc:"it takes more"`
-}
-
-// Started is the answer to a command that was only to be started.
-type Started struct {
-	ExecID string `json:"exec_id"`
 }
 
 // stdinRefused says why input was refused, and how much was taken.
@@ -200,15 +194,4 @@ func (in *openInput) Read(p []byte) (int, error) {
 	n := copy(p, in.data)
 	in.data = in.data[n:]
 	return n, nil
-}
-
-// execDetached answers when a command has started.
-func (c *rawCall) execDetached(cmd *podapi.Cmd) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	if err := cmd.Process.Detach(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return c.json(http.StatusAccepted, Started{cmd.ID})
 }

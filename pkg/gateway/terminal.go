@@ -102,7 +102,7 @@ func (c *rawCall) openTerminal(g *Gateway) error {
 	if err := c.checkHandshake(); err != nil {
 		return err
 	}
-	leave, ok := g.open.enter()
+	leave, ok := g.streams.enter()
 	if !ok {
 		return huma.Error503ServiceUnavailable(errClosing.Error())
 	}

@@ -82,7 +82,7 @@ func (t *terminal) serve() error {
 		t.drain()
 	})
 	all.Go(func() { t.acknowledge(ctx, in) })
-	defer context.AfterFunc(t.gateway.open.closing, func() { t.leave(errClosing) })()
+	defer context.AfterFunc(t.gateway.streams.closing, func() { t.leave(errClosing) })()
 	t.askLater()
 	err = t.process.Wait()
 	in.Close()
