@@ -108,7 +108,7 @@ func (g *Gateway) ask(r *http.Request, token string) (Caller, error) {
 	return g.Tenants.Caller(ctx, token)
 }
 
-// failed counts a wrong token, and returns why it is refused.
+// failed counts a wrong token, and returns why its request is refused: why, or that there were too many.
 func (g *Gateway) failed(r *http.Request, why error) error {
 	if wait := waitFor(g.failures.of(r)); wait > 0 {
 		return tooMany("rate", "too many tokens from this address were not valid", wait)

@@ -18,11 +18,11 @@ var tags = []*huma.Tag{
 	{Name: "sandboxes", Description: "the life of sandboxes"},
 	{Name: "files", Description: "files, directories and whole trees"},
 	{Name: "search", Description: "files by their names and their content"},
-	{Name: "commands", Description: "commands, and their output"},
+	{Name: "commands", Description: "commands, their input and output, and terminals"},
 }
 
 var tagOf = map[string]string{
-	"files": "files", "tree": "files", "watch": "files", "glob": "search", "grep": "search", "exec": "commands", "processes": "commands",
+	"files": "files", "tree": "files", "watch": "files", "glob": "search", "grep": "search", "exec": "commands", "processes": "commands", "terminal": "commands",
 }
 
 // complete puts an operation into its group, and says what a sandbox's name is like.

@@ -41,19 +41,20 @@ type Options struct {
 // Gateway is the handler of all that a gateway serves. Close it when it serves no more.
 type Gateway struct {
 	Options
-	held    *held
-	streams *openStreams
-	lookups *lookups
-	books   books
-	domain  domain
-	quiet   *log.Logger // of what hostile servers do
-	end     context.CancelFunc
-	api     huma.API
-	mux     *http.ServeMux
+	domain domain
+	api    huma.API
+	mux    *http.ServeMux
+	end    context.CancelFunc // of lookups
 
-	calls     *calls
-	loads     loads
-	failures  *failures
+	calls    *calls
+	loads    loads
+	failures *failures
+	books    books
+	held     *held
+	lookups  *lookups
+	streams  *openStreams
+
+	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
 }
 
@@ -67,12 +68,21 @@ func New(o Options) *Gateway {
 	}
 	life, end := context.WithCancel(context.Background())
 	g := &Gateway{
-		Options: o, streams: newOpenStreams(), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
-		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Options: o, domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
+		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(),
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
-	g.calls, g.loads.byTenant, g.failures, g.sometimes = newCalls(o.Tenants), map[string]*load{}, newFailures(), newSometimes()
 	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}
+	g.api = humago.New(g.mux, apiConfig())
+	g.api.UseMiddleware(g.readJSON)
+	g.addOperations()
+	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	return g
+}
+
+// apiConfig configures huma: what it decodes and encodes, and how it answers errors.
+func apiConfig() huma.Config {
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	asJSON := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalJSON}
@@ -80,8 +90,10 @@ func New(o Options) *Gateway {
 	config.Transformers = []huma.Transformer{asProblem}
 	config.RejectUnknownQueryParameters = true
 	describe(config.OpenAPI)
-	g.api = humago.New(g.mux, config)
-	g.api.UseMiddleware(g.readJSON)
+	return config
+}
+
+func (g *Gateway) addOperations() {
 	g.sandboxOperations()
 	g.fileOperations()
 	g.fileInfoOperations()
@@ -94,8 +106,6 @@ func New(o Options) *Gateway {
 	g.terminalOperations()
 	g.linkOperations()
 	g.statsOperations()
-	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	return g
 }
 
 // ServeHTTP implements [http.Handler].

@@ -28,8 +28,7 @@ const (
 	labelLimit = 64
 	// openTime is how long a sandbox may take to be opened, also if it has to be resumed: what
 	// the launcher allows, and a minute. patience is how long a caller waits for that: most
-	// clients and proxies give up after a minute.
-	// retryAfter is when such a caller should try again.
+	// clients and proxies give up after a minute. retryAfter is when it should try again then.
 	openTime   = launcher.DefaultReadyTimeout + time.Minute
 	patience   = 50 * time.Second
 	retryAfter = 2 * time.Second

@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -100,9 +98,8 @@ func amountsOf(spec *launcher.Spec) amounts {
 	r := &spec.Pod.Resources
 	a.CPU = thousandths(bound(r, corev1.ResourceCPU, launcher.DefaultCPULimit, launcher.DefaultCPU))
 	a.Memory = whole(bound(r, corev1.ResourceMemory, launcher.DefaultMemoryLimit, launcher.DefaultMemory))
-	workdir := cmp.Or(spec.Workdir, "/workspace")
 	switch size := spec.Pod.Workspace.Size; {
-	case slices.ContainsFunc(spec.Pod.Volumes, func(v launcher.Volume) bool { return v.Path == workdir }): // in the workspace's place
+	case !hasOwnWorkspace(spec):
 	case size.Sign() == 0:
 		a.Storage = whole(resource.MustParse(launcher.DefaultWorkspaceSize))
 	case size.Sign() > 0:

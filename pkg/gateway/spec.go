@@ -196,10 +196,16 @@ func setLimit(r *corev1.ResourceRequirements, name corev1.ResourceName, limit, u
 	r.Requests[name] = usual
 }
 
-// setStorage sets how much the workspace holds. A volume may be in its place.
+// hasOwnWorkspace reports whether a sandbox's workspace is a volume of its own: no volume of the Spec is
+// in its place.
+func hasOwnWorkspace(spec *launcher.Spec) bool {
+	return !slices.ContainsFunc(spec.Pod.Volumes, func(v launcher.Volume) bool { return v.Path == workdirOf(spec) })
+}
+
+// setStorage sets how much the workspace holds, if it is the sandbox's own.
 func (o *order) setStorage() error {
 	w := &o.spec.Pod.Workspace
-	if o.Storage == "" && slices.ContainsFunc(o.spec.Pod.Volumes, func(v launcher.Volume) bool { return v.Path == o.workdir() }) {
+	if o.Storage == "" && !hasOwnWorkspace(&o.spec) {
 		return nil
 	}
 	usual := w.Size

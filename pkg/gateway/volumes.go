@@ -172,7 +172,7 @@ func (o *order) addVolumes() error {
 			return err
 		}
 		pod.Volumes = append(pod.Volumes, launcher.Volume{Claim: v.Claim, SubPath: directory, Path: m.Mount, ReadOnly: v.ReadOnly || m.ReadOnly})
-		if m.Mount == o.workdir() && !o.Keep && o.Storage == "" {
+		if m.Mount == workdirOf(&o.spec) && !o.Keep && o.Storage == "" {
 			pod.Workspace = launcher.Workspace{} // the volume takes its place
 		}
 	}
@@ -184,7 +184,7 @@ func (o *order) addVolumes() error {
 // is impossible.
 func (o *order) checkMount(at string) error {
 	for _, d := range o.spec.Pod.ReadOnly {
-		if at == d.Path || isBelow(at, d.Path) || isBelow(d.Path, at) && at != o.workdir() {
+		if at == d.Path || isBelow(at, d.Path) || isBelow(d.Path, at) && at != workdirOf(&o.spec) {
 			return notAllowed("volumes: nothing can be mounted at %q, because %q is read-only", at, d.Path)
 		}
 	}
@@ -194,5 +194,5 @@ func (o *order) checkMount(at string) error {
 // isBelow reports whether a directory is below another. Both are in their shortest form.
 func isBelow(dir, above string) bool { return strings.HasPrefix(dir, above+"/") }
 
-// workdir returns where commands run in a pod.
-func (o *order) workdir() string { return cmp.Or(o.spec.Workdir, "/workspace") }
+// workdirOf returns where commands run in a pod.
+func workdirOf(spec *launcher.Spec) string { return cmp.Or(spec.Workdir, "/workspace") }
