@@ -2,24 +2,19 @@ package gateway_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
 
 	"github.com/podagent/podagent/pkg/gateway"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 const terminalProtocol = "podagent.terminal.v1"
@@ -358,176 +353,4 @@ func TestGarbageDisturbsNoTerminal(t *testing.T) {
 	end := d.console("exec_id=" + c.first.ExecID)
 	end.asks(`{"type":"signal","signal":9}`)
 	end.exits(137)
-}
-
-func TestRepeatedTerminalStartsNothingAgain(t *testing.T) {
-	d := newDoor(t)
-	d.sandbox()
-	key := uuid.Must(uuid.NewV7()).String()
-	query := script(`stty -echo; echo x >> ran; echo started; read -r line; echo "got $line"`)
-	c := d.console(query, "Idempotency-Key: "+key)
-	c.until("started\r\n")
-	c.types("some")
-	c.cut()
-	again := d.console(query + "&idempotency_key=" + key)
-	if again.first.ExecID != c.first.ExecID {
-		t.Errorf("%s after %s", again.first.ExecID, c.first.ExecID)
-	}
-	again.until("started\r\n")
-	again.frame(again.sent, "some thing\n"[again.sent:])
-	again.until("got some thing\r\n")
-	again.exits(0)
-	d.walk(step{"GET", "~/files?path=ran", "", nil, 200, `^x\n$`})
-}
-
-func TestWhoMayOpenATerminal(t *testing.T) {
-	d := newDoor(t)
-	d.sandbox()
-	plain := strings.Replace(d.detached(`{"args":["sleep","300"],"detach":true}`), "~/processes/", "exec_id=", 1)
-	started := d.detached(`{"args":["sleep","300"],"detach":true,"terminal":{"cols":80,"rows":24}}`)
-	attached := strings.Replace(started, "~/processes/", "exec_id=", 1)
-	token := func(text string) string {
-		return "podagent.token." + base64.RawURLEncoding.EncodeToString([]byte(text))
-	}
-	for _, test := range []struct {
-		query     string
-		protocols []string
-		headers   string // separated by lines
-		status    int
-	}{
-		{attached, []string{terminalProtocol}, "Authorization: Bearer a", 101},
-		{attached, []string{terminalProtocol, token("a")}, "", 101},
-		{attached, []string{token("a"), terminalProtocol}, "Origin: " + d.url, 101},
-		{attached, []string{terminalProtocol, token("b")}, "", 401},
-		{attached, []string{terminalProtocol, "podagent.token.?"}, "", 401},
-		{attached, []string{terminalProtocol}, "", 401},
-		{attached, []string{terminalProtocol, token("o")}, "", 404},
-		{attached, []string{terminalProtocol}, "Authorization: Bearer o", 404},
-		{"", []string{terminalProtocol}, "Authorization: Bearer o", 404},
-		{"", []string{terminalProtocol}, "Authorization: Bearer a\nOrigin: https://evil.example", 403},
-		{"", []string{terminalProtocol}, "Authorization: Bearer a\nOrigin: null", 403},
-		{"", []string{terminalProtocol}, "Authorization: Bearer a\nOrigin: " + d.url + ".evil.example", 403},
-		{"", []string{"podagent.terminal.v2"}, "Authorization: Bearer a", 400},
-		{"", nil, "Authorization: Bearer a", 400},
-		{"exec_id=none", []string{terminalProtocol}, "Authorization: Bearer a", 404},
-		{plain, []string{terminalProtocol}, "Authorization: Bearer a", 409},
-		{attached + "&script=true", []string{terminalProtocol}, "Authorization: Bearer a", 422},
-		{attached + "&" + attached, []string{terminalProtocol}, "Authorization: Bearer a", 422},
-		{"args=none-of-this-name", []string{terminalProtocol}, "Authorization: Bearer a", 404},
-		{"args=true&script=true", []string{terminalProtocol}, "Authorization: Bearer a", 422},
-		{"cols=65536", []string{terminalProtocol}, "Authorization: Bearer a", 422},
-		{"idempotency_key=one", []string{terminalProtocol}, "Authorization: Bearer a", 422},
-	} {
-		header := http.Header{}
-		for line := range strings.SplitSeq(test.headers, "\n") {
-			if name, value, ok := strings.Cut(line, ": "); ok {
-				header.Set(name, value)
-			}
-		}
-		conn, answer, err := dialer(test.protocols...).DialContext(t.Context(), "ws"+strings.TrimPrefix(d.url, "http")+job+"/terminal?"+test.query, header)
-		if answer == nil || answer.StatusCode != test.status {
-			t.Errorf("%q %q %q: %v, want %d", test.query, test.protocols, test.headers, err, test.status)
-		}
-		switch {
-		case err != nil && answer.Header.Get("Content-Type") != "application/problem+json":
-			t.Errorf("%q %q: the answer is no problem: %v", test.query, test.headers, answer.Header)
-		case err == nil && conn.Subprotocol() != terminalProtocol:
-			t.Errorf("%q: the subprotocol %q", test.protocols, conn.Subprotocol())
-		}
-		if err == nil {
-			conn.Close()
-		}
-	}
-	for _, headers := range [][]string{nil, {"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ=="}} {
-		if got := d.send("a", "GET", job+"/terminal", "", headers...); got.StatusCode != 426 {
-			t.Errorf("%q: %d %s", headers, got.StatusCode, got.text)
-		}
-	}
-	if got := d.send("a", "GET", job+"/terminal", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: short", "Sec-WebSocket-Protocol: "+terminalProtocol); got.StatusCode != 400 {
-		t.Errorf("a bad key: %d %s", got.StatusCode, got.text)
-	}
-	var list struct{ Processes []gateway.Process }
-	if err := json.Unmarshal([]byte(d.send("a", "GET", job+"/processes", "").text), &list); err != nil || len(list.Processes) != 2 {
-		t.Errorf("what was refused started something: %+v, %v", list.Processes, err)
-	}
-}
-
-func TestGatewayThatEndsLetsItsTerminalsRunOn(t *testing.T) {
-	d := newDoor(t)
-	d.sandbox()
-	c := d.console(script(drawer))
-	c.until("drawn\r\n")
-	c.types("last\n")
-	c.until("got last\r\n")
-	if err := d.gateway.Close(); err != nil {
-		t.Error(err)
-	}
-	c.ends(websocket.CloseGoingAway)
-	if got := d.send("a", "GET", job+"/processes", ""); !strings.Contains(got.text, c.first.ExecID) || strings.Contains(got.text, `"exit"`) {
-		t.Errorf("the terminal does not run on: %s", got.text)
-	}
-}
-
-func TestSandboxThatEndsClosesItsTerminals(t *testing.T) {
-	d := newDoor(t)
-	d.sandbox()
-	c := d.console(script(drawer))
-	c.until("drawn\r\n")
-	d.walk(step{"DELETE", "~", "", nil, 204, ``})
-	c.ends(websocket.CloseNormalClosure)
-	if c.last.Exit == nil || c.last.Exit.Reason == podapi.Exited {
-		t.Errorf("the last event is %+v", c.last)
-	}
-	if made := d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`); made.StatusCode != 201 {
-		t.Fatal(made.text)
-	}
-	c = d.console(script("echo $PPID; exec sleep 300"))
-	agent := 0
-	if _, err := fmt.Sscan(c.until("\r\n"), &agent); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	c.ends(4502)
-	if c.last.Problem == nil || c.last.Problem.Class != "agent_lost" {
-		t.Errorf("the last event is %+v", c.last)
-	}
-}
-
-func TestTerminalsLeaveNothingBehind(t *testing.T) {
-	d := newDoor(t)
-	d.sandbox()
-	open := func() *console {
-		c := d.console(script("yes")) // each is held up
-		c.until("y\r\n")
-		return c
-	}
-	settle := func() int {
-		http.DefaultClient.CloseIdleConnections()
-		return runtime.NumGoroutine()
-	}
-	open().cut()
-	var before int
-	d.eventually("the first has ended", func() bool {
-		before = settle()
-		time.Sleep(50 * time.Millisecond)
-		return before == settle()
-	})
-	var all []*console
-	for range 10 {
-		all = append(all, open())
-	}
-	if n := runtime.NumGoroutine(); n < before+20 {
-		t.Fatalf("%d goroutines with 10 terminals, %d without", n, before)
-	}
-	for i, c := range all {
-		if i%2 == 0 {
-			c.cut()
-		} else {
-			_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""), time.Now().Add(hung))
-			c.conn.Close()
-		}
-	}
-	d.eventually("all goroutines have ended", func() bool { return settle() <= before })
 }
