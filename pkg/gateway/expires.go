@@ -6,7 +6,7 @@ import (
 )
 
 type expireInput struct {
-	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	ID   string `path:"id" doc:"the sandbox's name"`
 	Body struct {
 		At time.Time `json:"at" doc:"when it is to end itself: in the future, and not beyond its active deadline"`
 	}

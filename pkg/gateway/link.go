@@ -173,7 +173,7 @@ func (g *Gateway) setCookie(w http.ResponseWriter, r *http.Request, t *target, l
 }
 
 type linkInput struct {
-	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	ID   string `path:"id" doc:"the sandbox's name"`
 	Port int    `path:"port" minimum:"1" maximum:"65535" doc:"the port that the server listens at"`
 	Body *struct {
 		Seconds int64 `json:"expires_seconds,omitempty" minimum:"1" maximum:"2592000" default:"3600" doc:"how long it opens the port"`

@@ -54,11 +54,7 @@ type processesOutput struct {
 	}
 }
 
-type namedInput struct {
-	ID string `path:"id" doc:"the sandbox's name"`
-}
-
-func (g *Gateway) processes(ctx context.Context, in *namedInput) (*processesOutput, error) {
+func (g *Gateway) processes(ctx context.Context, in *sandboxPath) (*processesOutput, error) {
 	out := &processesOutput{}
 	out.Body.Processes = []Process{}
 	return out, g.lookAt(ctx, in.ID, func(s *launcher.Sandbox) error {

@@ -16,9 +16,9 @@ const (
 	sandboxRoot = root + "/{id}"
 )
 
-// sandboxPath names a sandbox in a path.
+// sandboxPath names a sandbox in a path. What names are like is added to all operations: see complete.
 type sandboxPath struct {
-	ID string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	ID string `path:"id" doc:"the sandbox's name"`
 }
 
 // Sandbox is what a caller sees of a sandbox.
@@ -229,7 +229,7 @@ func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, 
 }
 
 type extendInput struct {
-	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	ID   string `path:"id" doc:"the sandbox's name"`
 	Body struct {
 		Seconds int64 `json:"additional_seconds" minimum:"1" maximum:"1000000000" doc:"how much longer"`
 	}

@@ -35,7 +35,7 @@ type Stats struct {
 
 type statsOutput struct{ Body Stats }
 
-func (g *Gateway) stats(ctx context.Context, in *namedInput) (*statsOutput, error) {
+func (g *Gateway) stats(ctx context.Context, in *sandboxPath) (*statsOutput, error) {
 	out := &statsOutput{}
 	return out, g.lookAt(ctx, in.ID, func(s *launcher.Sandbox) error {
 		all, err := s.Stats(ctx)
