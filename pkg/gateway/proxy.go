@@ -36,6 +36,9 @@ func (p *passage) proxy(way http.RoundTripper, logs *log.Logger) *httputil.Rever
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { p.failed(w, err) },
 	}
 	proxy.ModifyResponse = func(answer *http.Response) error {
+		if answer.StatusCode < 100 || answer.StatusCode > 999 { // net/http panics on these
+			return fmt.Errorf("its status is %d", answer.StatusCode)
+		}
 		if answer.ContentLength == 0 {
 			// It must not be flushed before its end: to gRPC, one that ends with its header has
 			// a status there, and any other in its trailer.
