@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -56,6 +57,7 @@ type Gateway struct {
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
+	silence   time.Duration   // after which the caller of a terminal is asked for a sign of life
 }
 
 // New returns a gateway.
@@ -70,7 +72,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
-		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(),
+		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), silence: silence,
 	}
 	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
 	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}

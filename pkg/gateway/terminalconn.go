@@ -277,14 +277,14 @@ func (t *terminal) askLater() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ending {
-		t.ping = time.AfterFunc(silence, t.ask)
+		t.ping = time.AfterFunc(t.gateway.silence, t.ask)
 	}
 }
 
 func (t *terminal) ask() {
 	err := t.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(silence))
 	if e, ok := errors.AsType[net.Error](err); err != nil && (!ok || !e.Timeout()) {
-		t.conn.Close()
+		t.leave(errLeft) // receive may not see it: a process that takes no input holds it up
 		return
 	}
 	t.askLater()

@@ -189,3 +189,34 @@ func TestTerminalsLeaveNothingBehind(t *testing.T) {
 	}
 	d.eventually("all goroutines have ended", func() bool { return settle() <= before })
 }
+
+// Nobody reads the frames of a caller whose input is not taken, so nobody sees it leave.
+func TestTerminalWhoseInputIsHeldUpIsLeft(t *testing.T) {
+	d := newDoor(t)
+	gateway.SetSilence(d.gateway, 20*time.Millisecond)
+	d.sandbox()
+	settle := func() int {
+		http.DefaultClient.CloseIdleConnections()
+		return runtime.NumGoroutine()
+	}
+	open := func() *console {
+		c := d.console(script("stty raw -echo; echo ready; exec sleep 1000"))
+		c.until("ready\n")
+		return c
+	}
+	open().cut()
+	var before int
+	d.eventually("the first has ended", func() bool {
+		before = settle()
+		time.Sleep(50 * time.Millisecond)
+		return before == settle()
+	})
+	for range 5 {
+		c := open()
+		for range 8 { // more than pipes and the terminal hold
+			c.types(strings.Repeat("x", 60_000))
+		}
+		c.cut()
+	}
+	d.eventually("all goroutines have ended", func() bool { return settle() <= before })
+}
