@@ -160,13 +160,15 @@ func (s *ServiceAccounts) join(ctx context.Context, token string, c claims) (*re
 	sum := sha256.Sum256([]byte(token))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.reviews[sum]; r != nil && (r.until.IsZero() || time.Now().Before(r.until)) {
-		return r, nil
+	last := s.reviews[sum]
+	if last != nil && (last.until.IsZero() || time.Now().Before(last.until)) {
+		return last, nil
 	}
 	if s.reviews == nil {
 		s.reviews, s.pace = map[[sha256.Size]byte]*review{}, rate.NewLimiter(reviewRate, reviewBurst)
 	}
-	if onlyFromMemory(ctx) || s.running >= reviewsAtOnce || !s.pace.Allow() {
+	// A token that was valid is reviewed again whatever others send: it is no garbage.
+	if again := last != nil && last.valid; !again && (onlyFromMemory(ctx) || s.running >= reviewsAtOnce || !s.pace.Allow()) {
 		return nil, ErrBusy
 	}
 	s.makeRoom()
