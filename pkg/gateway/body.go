@@ -136,6 +136,14 @@ func patient(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	}
 }
 
+// stopReading bounds how long net/http waits for the rest of a body that nobody reads any more:
+// it would wait without end, before it answers or afterwards.
+func stopReading(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodySilence))
+	}
+}
+
 // refused keeps the status of an answer that a handler of net/http refuses with, without its text,
 // so that a problem can take its place.
 type refused struct {

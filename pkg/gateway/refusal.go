@@ -74,6 +74,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard(w.Header())
+	stopReading(w, r)
 	writeProblem(w, err)
 }
 

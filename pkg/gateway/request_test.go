@@ -236,6 +236,11 @@ func TestSenderThatStopsIsNotAwaited(t *testing.T) {
 	} {
 		d.wantProblem(line, d.raw(line+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nContent-Length: 10\r\n\r\n{"), 408)
 	}
+	for _, header := range []string{"Authorization: Bearer wrong", "X-Sandbox-Id: a", "X-Sandbox-Id: a b"} { // who is refused
+		if got := d.raw("POST /api/v1/sandboxes HTTP/1.1\r\nHost: x\r\n" + header + "\r\nContent-Length: 10\r\n\r\n{"); got.StatusCode != 401 && got.StatusCode != 400 {
+			d.Errorf("%s: %d %s", header, got.StatusCode, got.text)
+		}
+	}
 	if got := d.send("a", "GET", "/api/v1/sandboxes/a/files?path=x", ""); got.StatusCode != 404 {
 		t.Errorf("part of a body became a file: %d %s", got.StatusCode, got.text)
 	}

@@ -144,6 +144,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		return
 	}
 	defer end()
+	defer stopReading(w, r)
 	if a.followed {
 		g.setCookie(w, r, t, a.link)
 		return
