@@ -52,7 +52,8 @@ type Gateway struct {
 	failures *failures
 	books    books
 	held     *held
-	lookups  *lookups
+	lookups  *lookups // for strangers
+	linked   *lookups // for those with a link
 	streams  *openStreams
 
 	quiet     *log.Logger     // of what hostile servers do
@@ -74,7 +75,8 @@ func New(o Options) *Gateway {
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), silence: silence,
 	}
-	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
+	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
+	g.lookups, g.linked = newLookups(life, find), newLookups(life, find)
 	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)

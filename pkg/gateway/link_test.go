@@ -319,3 +319,38 @@ func TestStrangersOpenNothing(t *testing.T) {
 		t.Errorf("%d lookups, at most %d expected; %d opened", finds, most, count.opens.Load())
 	}
 }
+
+// slowFinds is a launcher that takes long to find sandboxes whose names begin with x.
+type slowFinds struct {
+	launcher.Launcher
+	begun, goOn chan struct{}
+}
+
+func (l *slowFinds) Find(ctx context.Context, id string) (launcher.Summary, error) {
+	if strings.HasPrefix(id, "acme.x") {
+		l.begun <- struct{}{}
+		<-l.goOn
+	}
+	return l.Launcher.Find(ctx, id)
+}
+
+func TestStrangersHoldUpNoLink(t *testing.T) {
+	const atOnce = 8
+	slow := &slowFinds{begun: make(chan struct{}), goOn: make(chan struct{})}
+	d := newDoor(t, func(o *gateway.Options) {
+		slow.Launcher = o.Launcher
+		o.Launcher = slow
+	})
+	port, host := d.serve(echo)
+	token := d.link(port, "")
+	var all sync.WaitGroup
+	for i := range atOnce {
+		all.Go(func() { d.ask("GET", fmt.Sprintf("80-x%d--acme.sandboxes.test", i), "/") })
+		<-slow.begun
+	}
+	if got := d.ask("GET", host, "/", "X-Sandbox-Link: "+token); got.StatusCode != 200 {
+		t.Errorf("by a link: %d %s", got.StatusCode, got.text)
+	}
+	close(slow.goOn)
+	all.Wait()
+}

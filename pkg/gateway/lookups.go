@@ -102,9 +102,15 @@ func (l *lookups) forget(id string) {
 	delete(l.byID, id)
 }
 
+// forgetLookups is forget of all lookups.
+func (g *Gateway) forgetLookups(id string) {
+	g.lookups.forget(id)
+	g.linked.forget(id)
+}
+
 // isPublic reports whether anybody may call a server.
 func (g *Gateway) isPublic(ctx context.Context, t *target) (bool, error) {
-	s, err := g.known(ctx, t)
+	s, err := g.known(ctx, g.lookups, t)
 	if errors.Is(err, launcher.ErrNotFound) {
 		return false, nil
 	}
@@ -113,11 +119,11 @@ func (g *Gateway) isPublic(ctx context.Context, t *target) (bool, error) {
 
 // known describes the sandbox of a target that names its tenant. Of a tenant that there is no
 // longer, there is none.
-func (g *Gateway) known(ctx context.Context, t *target) (launcher.Summary, error) {
+func (g *Gateway) known(ctx context.Context, from *lookups, t *target) (launcher.Summary, error) {
 	if _, err := g.Tenants.Policy(ctx, t.tenant); err != nil {
 		return launcher.Summary{}, launcher.ErrNotFound
 	}
-	s, err := g.lookups.get(ctx, launcherID(t.tenant, t.name))
+	s, err := from.get(ctx, launcherID(t.tenant, t.name))
 	if _, ours := errors.AsType[*refusal](err); err == nil || ours || ctx.Err() != nil {
 		return s, err
 	}

@@ -108,7 +108,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 		return nil, err
 	}
 	g.held.put(spec.ID, s)
-	g.lookups.forget(spec.ID)
+	g.forgetLookups(spec.ID)
 	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: "running", Workdir: s.Workdir}}
 	if s.Created {
 		out.Status = http.StatusCreated
@@ -175,7 +175,7 @@ func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
-	defer g.lookups.forget(id)
+	defer g.forgetLookups(id)
 	if err := g.Launcher.Terminate(ctx, id); err != nil {
 		return nil, err
 	}
