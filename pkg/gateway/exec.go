@@ -148,7 +148,7 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 
 func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	lines := &outputLines{call: c}
-	cmd.Stdout, cmd.Stderr = lines.of("stdout", 0), lines.of("stderr", 0)
+	cmd.Stdout, cmd.Stderr = lines.of("stdout"), lines.of("stderr")
 	started := make(chan struct{})
 	lines.before = started
 	if err := cmd.Start(); err != nil {

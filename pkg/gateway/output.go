@@ -50,9 +50,9 @@ type outputLines struct {
 	mu      sync.Mutex // the outputs are written to concurrently
 }
 
-// of returns the writer of an output, which begins at an offset.
-func (l *outputLines) of(name string, offset int64) *outputLine {
-	o := &outputLine{outputLines: l, name: name, offset: offset}
+// of returns the writer of an output.
+func (l *outputLines) of(name string) *outputLine {
+	o := &outputLine{outputLines: l, name: name}
 	l.outputs = append(l.outputs, o)
 	return o
 }
@@ -74,6 +74,12 @@ type outputLine struct {
 	name   string
 	offset int64
 	held   []byte
+}
+
+// at notes where what is written next begins: output before it may be lost.
+func (o *outputLine) at(offset int64) {
+	_ = o.flush() // if it fails, so does the Write that follows
+	o.offset = offset
 }
 
 func (o *outputLine) Write(p []byte) (int, error) {

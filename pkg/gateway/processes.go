@@ -104,7 +104,8 @@ func (c *rawCall) output() error {
 			return err
 		}
 	}
-	o.Stdout, o.Stderr = lines.of("stdout", o.StdoutOffset), lines.of("stderr", o.StderrOffset)
+	stdout, stderr := lines.of("stdout"), lines.of("stderr")
+	o.Stdout, o.StdoutAt, o.Stderr, o.StderrAt = stdout, stdout.at, stderr, stderr.at
 	p, err := c.sandbox.Attach(c, c.r.PathValue("exec_id"), o)
 	if err != nil {
 		return err
