@@ -98,7 +98,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.http.address, "listen", "127.0.0.1:8080", "serve at `[HOST]:PORT`; without HOST on the loopback, with port 0 at a free port")
 	flags.BoolVar(&o.http.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
-	flags.StringVar(&o.http.tokenFile, "token-file", "", "the `FILE` with the token of the only tenant, 16 bytes or more (default a new token)")
+	flags.StringVar(&o.http.tokenFile, "token-file", "", tokenFileUsage)
 	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
 	flags.BoolVar(&o.accounts, "service-accounts", false, "let in the Kubernetes service accounts that the file of --keys lists")
 	flags.StringVar(&o.audience, "audience", gateway.DefaultAudience, "the `AUDIENCE` of service accounts' tokens")

@@ -22,6 +22,9 @@ import (
 // Arguments would be visible to everybody on the host.
 const mcpTokenEnv = "PODAGENT_MCP_TOKEN"
 
+// tokenFileUsage is the same for all verbs, as that of every setting.
+const tokenFileUsage = "the `FILE` with the token of clients, 16 bytes or more (default a new token, or for mcp " + mcpTokenEnv + ")"
+
 // httpFlags say how to serve over HTTP.
 type httpFlags struct {
 	address     string
@@ -39,7 +42,7 @@ func (h *httpFlags) define(cmd *cobra.Command) {
 	h.flags, h.idleTimeout = flags, mcpserver.DefaultIdleTimeout
 	flags.StringVar(&h.address, "http", "", "serve over HTTP at `[HOST]:PORT`; without HOST on the loopback, with port 0 at a free port")
 	flags.BoolVar(&h.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
-	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients, 16 bytes or more (default PODAGENT_MCP_TOKEN, or a new token)")
+	flags.StringVar(&h.tokenFile, "token-file", "", tokenFileUsage)
 	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
 	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "serve at most this many `CLIENTS` at once")
 	flags.Var((*flagvalue.Period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
