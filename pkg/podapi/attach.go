@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"time"
+	"unicode/utf8"
 )
 
 // AttachOptions says what [Client.Attach] reads and writes, and for how long.
@@ -38,6 +39,9 @@ func (o *AttachOptions) asksMore() bool { return o.NoFollow || o.NoOutput || o.S
 // started it. If the agent does not know the id, it is fs.ErrNotExist. The end of ctx
 // and an error of a writer detach, and it runs on.
 func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Process, error) {
+	if !utf8.ValidString(id) {
+		return nil, unknownID("attach", id)
+	}
 	p := newProcess(ctx, c, "attach", id)
 	p.id, p.attach, p.resumeTimeout = id, &opts, opts.ResumeTimeout
 	p.stdinFrom, p.stdoutTo, p.stderrTo = opts.Stdin, opts.Stdout, opts.Stderr

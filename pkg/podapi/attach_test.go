@@ -149,10 +149,18 @@ func TestAttachFromAnOffsetGetsTheRest(t *testing.T) {
 
 func TestAttachToNothingIsNotExist(t *testing.T) {
 	s := launchertest.Sandbox(t)
-	_, err := s.Attach(t.Context(), "0198c0de-0000-7000-8000-000000000000", podapi.AttachOptions{})
-	pathErr, ok := errors.AsType[*fs.PathError](err)
-	if !ok || pathErr.Op != "attach" || !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+	for _, id := range []string{"0198c0de-0000-7000-8000-000000000000", "", "none", "\x80"} {
+		_, err := s.Attach(t.Context(), id, podapi.AttachOptions{})
+		pathErr, ok := errors.AsType[*fs.PathError](err)
+		if !ok || pathErr.Op != "attach" || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", id, err)
+		}
+		if err := s.Signal(t.Context(), id, syscall.SIGTERM); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("signal to %q: %v", id, err)
+		}
+		if err := s.Forget(t.Context(), id); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("forget %q: %v", id, err)
+		}
 	}
 }
 

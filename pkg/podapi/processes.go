@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"io/fs"
+	"strconv"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -114,15 +117,26 @@ func processFromProto(p *pb.ProcessInfo) (ProcessInfo, error) {
 	return info, err
 }
 
+// unknownID is the error for an id that is not UTF-8, which no request can have: there is none.
+func unknownID(op, id string) error {
+	return &fs.PathError{Op: op, Path: strconv.Quote(id), Err: fs.ErrNotExist}
+}
+
 // Signal sends a signal of Linux to the whole tree of a process. An unknown id is
 // fs.ErrNotExist, and after syscall.SIGKILL it is not started any more.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
+	if !utf8.ValidString(id) {
+		return unknownID("signal", id)
+	}
 	_, err := c.processes.Signal(ctx, &pb.SignalRequest{ExecId: id, Signal: uint32(sig)})
 	return wire.FromStatus(err)
 }
 
 // Forget makes the agent drop what it keeps of an ended process.
 func (c *Client) Forget(ctx context.Context, id string) error {
+	if !utf8.ValidString(id) {
+		return unknownID("forget", id)
+	}
 	_, err := c.processes.Forget(ctx, &pb.ForgetRequest{ExecId: id})
 	return wire.FromStatus(err)
 }
