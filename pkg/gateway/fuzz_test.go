@@ -34,9 +34,11 @@ func FuzzOperations(f *testing.F) {
 	for i, op := range p.operations {
 		body, _ := json.Marshal(p.sample(op.body()))
 		f.Add(uint8(i), "job-1", "x", op.query(), uint8(0), "", body)
-		f.Add(uint8(i), "job-1", "x", op.query(), uint8(1), `"x"`, []byte(`{"path":"\ud800","path":"a"}`))
+		f.Add(uint8(i), "job-1", "\x80", op.query(), uint8(1), `"x"`, []byte(`{"path":"\ud800","path":"a"}`))
 		f.Add(uint8(i), "Job%2f1", "%00", "path=%ff&limit=-1&follow=yes", uint8(2), "bytes=0-,-1", []byte("{\"\xff\":[[[["))
 		f.Add(uint8(i), "job-1", p.ran, op.query()+"&recursive=true&stdout_offset=1", uint8(3), "application/jsonl", []byte(`{"args":["cat"],"stdin":"eA==","timeout_seconds":1e9}`))
+		f.Add(uint8(i), "job-1", p.ran, op.query()+"&args=a&args=b&env=A%3Db&dir=..&script=x&cols=0", uint8(0), "", []byte(`{"args":["echo","x"],"detach":true,"terminal":{"cols":80,"rows":24}}`))
+		f.Add(uint8(i), "job-1", p.ran, op.query()+"&offset=1&end=true", uint8(0), "", []byte(`{"script":"x","detach":true,"open_stdin":true,"stdin":"eA=="}`))
 		f.Add(uint8(i), "other.job-1", "..", op.query(), uint8(4), uuid.Must(uuid.NewV7()).String(), []byte(`null`))
 	}
 	f.Fuzz(func(t *testing.T, number uint8, id, execID, query string, header uint8, value string, body []byte) {
@@ -274,7 +276,9 @@ func (p *probe) restore(op documentedOp, got *httptest.ResponseRecorder) {
 	}
 }
 
-// harmlessQuery keeps paths below the directory f of the workdir, and links within it.
+// harmlessQuery is harmless for a query, and keeps links within the workdir. Nothing here opens a
+// WebSocket, so open-terminal starts nothing; if that changes, what it starts is harmless, too,
+// unless the query has no command: then it is a shell.
 func harmlessQuery(query string) string {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -286,14 +290,24 @@ func harmlessQuery(query string) string {
 			switch name {
 			case "path", "dir", "pattern":
 				values[name][i] = below(value)
+			case "script":
+				values[name][i] = "true"
+			case "args":
+				values[name][i] = below(value)
+			case "env":
+				values[name][i] = "X_" + value
 			}
 		}
+	}
+	if args := values["args"]; len(args) > 0 {
+		args[0] = harmlessPrograms[len(args)%len(harmlessPrograms)]
 	}
 	return values.Encode()
 }
 
 // harmless keeps paths in JSON below the directory f of the workdir, and runs nothing but a few
-// programs. What is no JSON stays as it is: it is refused.
+// programs, which end by themselves, also if they are detached, have a terminal or open input.
+// Repositories are where nothing serves. What is no JSON stays as it is: it is refused.
 func harmless(body []byte) []byte {
 	var value any
 	if json.Unmarshal(body, &value) != nil {
@@ -323,9 +337,11 @@ func harmlessValue(name string, value any) any {
 		case "script":
 			return "true"
 		case "args":
-			return below(v) // cat reads it
+			return below(v) // cat reads it, and never its input
 		case "env":
 			return "X_" + v // nothing that a shell or the linker obeys
+		case "url":
+			return "https://127.0.0.1:1" + path.Clean("/"+v)
 		}
 	}
 	return value
