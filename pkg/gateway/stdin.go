@@ -34,7 +34,7 @@ func (g *Gateway) stdinOperations() {
 			param("query", "offset", huma.TypeInteger, "where the input begins, in bytes; without it, after what was taken, and the request must not be repeated"),
 			param("query", "end", huma.TypeBoolean, "end the input after it"),
 		},
-		RequestBody: &huma.RequestBody{Content: bodyOf("application/octet-stream", nil), Description: fmt.Sprintf("up to %d bytes", stdinLimit)},
+		RequestBody: &huma.RequestBody{Content: bodyOf("application/octet-stream", binarySchema), Description: fmt.Sprintf("up to %d bytes", stdinLimit)},
 		Responses:   state,
 	}, (*rawCall).writeStdin)
 }
