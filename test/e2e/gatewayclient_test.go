@@ -68,7 +68,7 @@ func run(t *testing.T, dir string, args ...string) {
 func gatewayKeys(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
-	text := fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %x\n  other:\n    keys:\n    - sha256: %x\n",
+	text := fmt.Sprintf("tenants:\n  acme:\n    max: {cpu: \"1\", lifetime: 2h}\n    keys:\n    - sha256: %x\n  other:\n    keys:\n    - sha256: %x\n",
 		sha256.Sum256([]byte(gatewayToken)), sha256.Sum256([]byte(gatewayToken2)))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

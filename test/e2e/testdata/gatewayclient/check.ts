@@ -23,6 +23,7 @@ export class Document {
   readonly #pending: Promise<void>[] = [];
   readonly #ajv = new Ajv2020({ strict: false, validateFormats: true });
   readonly #schemas = new Map<unknown, ValidateFunction>();
+  readonly #refs: { [name: string]: unknown } = {};
   readonly #components: unknown;
 
   constructor(text: string) {
@@ -52,6 +53,19 @@ export class Document {
         return undefined;
       },
     };
+  }
+
+  /** Takes down an answer without content, of an operation that is not called by fetch. */
+  answered(id: string, status: number): void {
+    const operation = this.operations.find((o) => o.operationId === id)!;
+    if (!operation.responses[status] || operation.responses[status].content) this.mistakes.push(`${id}: ${status} is not in the document`);
+    this.#answers.get(id)!.add(status);
+  }
+
+  /** Checks a value against a named schema. */
+  mustBe(name: string, value: unknown): void {
+    const validate = this.#validator(this.#refs[name] ??= { $ref: `#/components/schemas/${name}` });
+    if (!validate(value)) this.mistakes.push(`${name}: ${JSON.stringify(value)}: ${this.#ajv.errorsText(validate.errors)}`);
   }
 
   /** Waits for all answers, and returns what is wrong: also operations that were not called. */

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 import { Document } from "./check.js";
+import { Terminal } from "./terminal.js";
 
 const [url, token, strange] = process.argv.slice(2) as [string, string, string];
 const doc = new Document(readFileSync("openapi.json", "utf8"));
@@ -60,16 +61,28 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 type OutputLine = components["schemas"]["OutputLine"];
 
-const bytes = { bodySerializer: (body: Blob) => body, headers: { "Content-Type": "application/octet-stream" } };
+const bytes = { bodySerializer: (body?: Blob) => body, headers: { "Content-Type": "application/octet-stream" } };
 const id = "job-1";
 const path = { id };
 
+const body = {
+  id, keep: true, lifetime_seconds: 1800, env: ["GREETING=hello"], labels: { job: "17" },
+  idle_seconds: 900, idle: "calls" as const, auto_pause: true,
+  cpu: "200m", memory: "256Mi", storage: "512Mi", public_ports: [8001],
+};
+
 async function lifeBegins() {
-  const body = { id, keep: true, lifetime_seconds: 1800, env: ["GREETING=hello"], labels: { job: "17" } };
+  for (const more of [{ image: "none.example/x" }, { pool: "none" }, { volumes: [{ name: "none", mount: "/x" }] }, { cpu: "4" }]) {
+    await refused(403, "not_allowed", client.POST("/api/v1/sandboxes", { body: { ...body, ...more } }));
+  }
+  const { idle_seconds, ...ends } = body;
+  await refused(422, "invalid", client.POST("/api/v1/sandboxes", { body: ends }));
   const made = await want(201, client.POST("/api/v1/sandboxes", { body }));
   assert.deepEqual([made.id, made.state], [id, "running"]);
   await want(200, client.POST("/api/v1/sandboxes", { body }));
-  await want(200, client.GET("/api/v1/sandboxes/{id}", { params: { path } }));
+  await refused(422, "git", client.POST("/api/v1/sandboxes", { body: { ...body, git: { url: "/none", ref: "main" } } }));
+  const known = await want(200, client.GET("/api/v1/sandboxes/{id}", { params: { path } }));
+  assert.deepEqual([known.auto_pause, known.labels, known.public_ports], [true, { job: "17" }, [8001]]);
   const list = await want(200, client.GET("/api/v1/sandboxes", { params: { query: { limit: 10, state: "running", label: ["job=17"] } } }));
   assert.deepEqual(list.sandboxes.map((s) => s.id), [id]);
   assert.deepEqual((await want(200, stranger.GET("/api/v1/sandboxes"))).sandboxes, []);
@@ -190,6 +203,47 @@ async function commands() {
   assert.ok(known.processes.some((p) => p.exec_id === execID && p.exit?.signal === 15));
 }
 
+async function input() {
+  const exec = { args: ["cat"], detach: true, open_stdin: true };
+  const started = await want(202, client.POST("/api/v1/sandboxes/{id}/exec", { params: { path }, body: exec }));
+  const ran = { id, exec_id: (started as components["schemas"]["Started"]).exec_id };
+  const stdin = "/api/v1/sandboxes/{id}/processes/{exec_id}/stdin";
+  const part = (text: string, query: { offset: number; end?: boolean }) => client.PUT(stdin, { params: { path: ran, query }, body: new Blob([text]), ...bytes });
+  assert.deepEqual(await want(200, client.GET(stdin, { params: { path: ran } })), { offset: 0, open: true });
+  for (let times = 0; times < 2; times++) assert.deepEqual(await want(200, part("hello", { offset: 0 })), { offset: 5, open: true });
+  await refused(409, "stdin_gap", part("x", { offset: 7 }));
+  assert.deepEqual(await want(200, part(" there", { offset: 5, end: true })), { offset: 11, open: false });
+  await refused(409, "stdin_closed", part("x", { offset: 11 }));
+  const params = { path: ran, query: { follow: true } };
+  const output = await all(linesOf<OutputLine>(await want(200, client.GET("/api/v1/sandboxes/{id}/processes/{exec_id}/output", { params, parseAs: "stream" }))));
+  assert.equal(output.map((l) => l.data ?? l.exit!.reason).join(""), "hello thereexited");
+  await refused(404, "not_exist", client.GET(stdin, { params: { path: { id, exec_id: "none" } } }));
+}
+
+async function terminals() {
+  await refused(426, "invalid", client.GET("/api/v1/sandboxes/{id}/terminal", { params: { path } }));
+  const script = `trap 'exit 4' TERM; stty -echo; stty size; echo ready; read -r line
+until [ "$(stty size)" = "31 101" ]; do sleep 0.01; done
+echo "$NAME got $line"; while :; do sleep 0.1; done`;
+  const terminal = new Terminal(doc, url, token, id, { script, env: ["NAME=job"], dir: "e", cols: 100, rows: 30 });
+  await terminal.until(() => terminal.output.includes("ready\r\n"));
+  terminal.ask({ type: "resize", cols: 101, rows: 31 });
+  terminal.type("\u00e9\n");
+  await terminal.until(() => terminal.output.includes("got") && terminal.events.some((e) => e.type === "ack" && e.stdin_offset === 3));
+  terminal.ask({ type: "signal", signal: 15 });
+  const end = await terminal.end(1000);
+  assert.deepEqual([end.type, end.exit!.code, terminal.output], ["exit", 4, "30 100\r\nready\r\njob got \u00e9\r\n"]);
+
+  const again = new Terminal(doc, url, token, id, { exec_id: terminal.events[0]!.exec_id!, stdout_offset: 8 });
+  await again.end(1000);
+  assert.equal(again.output, terminal.output.slice(8));
+
+  const wrong = new Terminal(doc, url, token, id, { args: ["cat"] });
+  await wrong.until(() => wrong.events.length > 0);
+  wrong.send("{");
+  assert.equal((await wrong.end(4422)).problem!.class, "invalid");
+}
+
 async function stats() {
   const used = await want(200, client.GET("/api/v1/sandboxes/{id}/stats", { params: { path } }));
   assert.ok(Math.abs(Date.parse(used.time) - Date.now()) < 3_600_000);
@@ -248,6 +302,8 @@ await trees();
 await searches();
 await watches();
 await commands();
+await input();
+await terminals();
 await links();
 await stats();
 await wrongCalls();
