@@ -316,6 +316,9 @@ func TestFramesThatAreRefusedEndTheConnectionAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.ends(test.code)
+		if p := c.last.Problem; test.code > 4000 && (p == nil || p.Status+4000 != test.code || p.Class == "" || p.Detail == "") {
+			t.Errorf("%q: the problem is %+v", test.text, p)
+		}
 	}
 	c = d.console(id)
 	c.types("\nend\n") // what fitted of the large frame was taken

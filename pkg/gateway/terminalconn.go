@@ -310,7 +310,7 @@ func (t *terminal) finish(status *podapi.ExitStatus, err error) error {
 	case cause != nil:
 		t.fail(cause)
 	default:
-		t.fail(t.gateway.problem(t.call, err))
+		t.fail(err)
 		if isOver(err) {
 			return err
 		}
@@ -320,7 +320,7 @@ func (t *terminal) finish(status *podapi.ExitStatus, err error) error {
 
 // fail tells the caller a problem, as the end.
 func (t *terminal) fail(err error) {
-	p := problemOf(err)
+	p := problemOf(t.gateway.problem(t.call, err))
 	t.farewell(&TerminalEvent{Type: "error", Problem: p}, 4000+p.Status, p.Class)
 }
 
