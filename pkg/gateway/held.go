@@ -31,9 +31,16 @@ type heldSandbox struct {
 
 	// held.mu guards these.
 	users   int
-	used    time.Time // when the last use ended
+	worked  time.Time // when the last call came that keeps it from being idle
+	check   *check    // the last one
 	dropped bool      // nobody finds it any more: the last user closes it
 	expiry  *time.Timer
+}
+
+// check asks a sandbox whether it is there, for all callers of the time.
+type check struct {
+	done chan struct{} // closed when ok is set
+	ok   bool
 }
 
 // use calls do with the open sandbox of an id. If the sandbox turns out to be gone, the next call
@@ -66,15 +73,17 @@ func (h *held) get(ctx context.Context, id string, wake bool) (*heldSandbox, err
 	ctx, cancel := context.WithTimeoutCause(ctx, h.patience, errNotYet)
 	defer cancel()
 	for {
-		s, rested := h.join(ctx, id, wake)
-		select {
-		case <-s.ready:
-		case <-ctx.Done():
-			h.release(id, s)
-			return nil, context.Cause(ctx)
+		s, there := h.join(ctx, id, wake)
+		for _, ready := range []chan struct{}{s.ready, there.done} {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+				h.release(id, s)
+				return nil, context.Cause(ctx)
+			}
 		}
 		switch {
-		case s.err == nil && (!rested || s.answers(ctx)):
+		case s.err == nil && there.ok:
 			return s, nil
 		case s.err == nil: // it may have gone to sleep meanwhile
 			h.drop(id, s)
@@ -86,19 +95,27 @@ func (h *held) get(ctx context.Context, id string, wake bool) (*heldSandbox, err
 	}
 }
 
-// answers reports whether the sandbox's agent does.
-func (s *heldSandbox) answers(ctx context.Context) bool {
-	_, err := s.sandbox.Info(ctx)
-	return err == nil
+// ask finds out whether the sandbox's agent answers.
+func (h *held) ask(ctx context.Context, id string, s *heldSandbox, c *check) {
+	defer h.release(id, s)
+	defer close(c.done)
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	if <-s.ready; s.err == nil {
+		_, err := s.sandbox.Info(ctx)
+		c.ok = err == nil
+	}
 }
 
-// join returns the entry of an id, which it opens if there is none, and whether it was not used
-// for so long that its sandbox may sleep by now.
-func (h *held) join(ctx context.Context, id string, wake bool) (s *heldSandbox, rested bool) {
+// join returns the entry of an id, which it opens if there is none, and the check that the caller
+// must wait for: nobody works in a sandbox that may sleep by now, also of those who come while
+// the first of them asks.
+func (h *held) join(ctx context.Context, id string, wake bool) (*heldSandbox, *check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s = h.byID[id]; s == nil {
-		s = &heldSandbox{wake: wake, ready: make(chan struct{})}
+	s := h.byID[id]
+	if s == nil {
+		s = &heldSandbox{wake: wake, ready: make(chan struct{}), worked: time.Now(), check: fresh}
 		if h.closed {
 			s.dropped = true
 		} else {
@@ -107,13 +124,37 @@ func (h *held) join(ctx context.Context, id string, wake bool) (s *heldSandbox, 
 		// Whoever comes first may leave, and the others wait on.
 		go h.fill(context.WithoutCancel(ctx), id, s)
 	}
-	rested = s.users == 0 && !s.used.IsZero() && time.Since(s.used) > restedAfter
+	if time.Since(s.worked) > restedAfter && s.check.over() {
+		s.check = &check{done: make(chan struct{})}
+		s.users++ // ask is one
+		go h.ask(context.WithoutCancel(ctx), id, s, s.check)
+	}
+	if wake {
+		s.worked = time.Now()
+	}
 	s.users++
 	if s.expiry != nil {
 		s.expiry.Stop()
 		s.expiry = nil
 	}
-	return s, rested
+	return s, s.check
+}
+
+// fresh is the check of a sandbox that was just opened.
+var fresh = func() *check {
+	c := &check{done: make(chan struct{}), ok: true}
+	close(c.done)
+	return c
+}()
+
+// over reports whether the sandbox has answered, or failed to.
+func (c *check) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // fill opens the sandbox of an entry.
@@ -126,7 +167,7 @@ func (h *held) fill(ctx context.Context, id string, s *heldSandbox) {
 
 // put adds a sandbox that was just launched, in place of one of the same id that is open.
 func (h *held) put(id string, sandbox *launcher.Sandbox) {
-	s := &heldSandbox{wake: true, ready: make(chan struct{}), sandbox: sandbox, users: 1}
+	s := &heldSandbox{wake: true, ready: make(chan struct{}), sandbox: sandbox, users: 1, worked: time.Now(), check: fresh}
 	close(s.ready)
 	h.mu.Lock()
 	if old := h.byID[id]; old != nil {
@@ -146,7 +187,6 @@ func (h *held) release(id string, s *heldSandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.users--
-	s.used = time.Now()
 	switch {
 	case s.users > 0:
 	case s.dropped:

@@ -232,7 +232,7 @@ func TestSenderThatStopsIsNotAwaited(t *testing.T) {
 	h.now = true
 	h.mu.Unlock()
 	for _, line := range []string{
-		"POST /api/v1/sandboxes", "POST /api/v1/sandboxes/a/exec", "PUT /api/v1/sandboxes/a/files?path=x", "PUT /api/v1/sandboxes/a/tree?path=x",
+		"POST /api/v1/sandboxes", "POST /api/v1/sandboxes/a/exec", "PUT /api/v1/sandboxes/a/files?path=x", "PUT /api/v1/sandboxes/a/tree?path=y",
 	} {
 		d.wantProblem(line, d.raw(line+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nContent-Length: 10\r\n\r\n{"), 408)
 	}

@@ -17,13 +17,13 @@ import (
 // errNotYet says that a sandbox could not be reached in the time that a caller waits.
 var errNotYet = &busy{&refusal{http.StatusServiceUnavailable, "not_ready", "the sandbox is not ready yet: try again"}, retryAfter}
 
-// openSandbox opens a sandbox, and resumes one that sleeps if it may wake it. Its callers wait for as
-// long as they like.
+// openSandbox opens a sandbox. One that sleeps it resumes if it may wake it, and else says that it is
+// paused, also if its pod is still there. Its callers wait for as long as they like.
 func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTime, errNotYet)
 	defer cancel()
 	s, err := g.Launcher.Open(ctx, id)
-	if !wake || !errors.Is(err, launcher.ErrPaused) && !errors.Is(err, launcher.ErrStale) {
+	if !errors.Is(err, launcher.ErrPaused) && !errors.Is(err, launcher.ErrStale) {
 		return s, err
 	}
 	p, ok := g.Launcher.(pauser)
@@ -36,6 +36,8 @@ func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launc
 		return nil, fmt.Errorf("%w, and cannot tell whether to wake it: %w", err, findErr)
 	case !sleeps(summary):
 		return nil, err
+	case !wake:
+		return nil, fmt.Errorf("%w: %v", launcher.ErrPaused, err)
 	}
 	return g.launchWithin(ctx, g.wantedAgain(id), func(ctx context.Context) (*launcher.Sandbox, error) { return p.Resume(ctx, id) })
 }
