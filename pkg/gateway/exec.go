@@ -140,7 +140,7 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 	if err != nil {
 		return err
 	}
-	out := Result{Exit: exitOf(cmd.ID, *status), StdoutOmitted: stdout.omitted(), StderrOmitted: stderr.omitted()}
+	out := Result{Exit: exitOf(cmd.ID, *status), StdoutOmitted: stdout.omitted(status.Stdout), StderrOmitted: stderr.omitted(status.Stderr)}
 	out.Stdout, out.StdoutOther = split(stdout.String())
 	out.Stderr, out.StderrOther = split(stderr.String())
 	return c.json(http.StatusOK, out)
@@ -148,7 +148,8 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 
 func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	lines := &outputLines{call: c}
-	cmd.Stdout, cmd.Stderr = lines.of("stdout"), lines.of("stderr")
+	stdout, stderr := lines.of("stdout"), lines.of("stderr")
+	cmd.Stdout, cmd.Stderr, cmd.StdoutAt, cmd.StderrAt = stdout, stderr, stdout.at, stderr.at
 	started := make(chan struct{})
 	lines.before = started
 	if err := cmd.Start(); err != nil {

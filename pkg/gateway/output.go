@@ -26,7 +26,8 @@ func (t *tail) last() []byte { return t.kept[max(0, len(t.kept)-t.limit):] }
 // String returns what is kept, from the beginning of a rune on.
 func (t *tail) String() string { return string(t.whole()) }
 
-func (t *tail) omitted() int64 { return t.written - int64(len(t.whole())) }
+// omitted returns how many of all bytes come before what is kept. The sandbox may have lost some.
+func (t *tail) omitted(all int64) int64 { return all - int64(len(t.whole())) }
 
 // whole leaves out the rest of a rune whose beginning is gone.
 func (t *tail) whole() []byte {
@@ -72,7 +73,7 @@ func (l *outputLines) end(last OutputLine) error {
 type outputLine struct {
 	*outputLines
 	name   string
-	offset int64
+	offset int64 // of what is held, and of what comes next without it
 	held   []byte
 }
 

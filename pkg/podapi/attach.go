@@ -45,6 +45,7 @@ func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Pr
 	p := newProcess(ctx, c, "attach", id)
 	p.id, p.attach, p.resumeTimeout = id, &opts, opts.ResumeTimeout
 	p.stdinFrom, p.stdoutTo, p.stderrTo = opts.Stdin, opts.Stdout, opts.Stderr
+	p.outputAt = [2]func(int64){opts.StdoutAt, opts.StderrAt}
 	s, err := p.open()
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type Cmd struct {
 	// Wait returns it. A writer that blocks holds up the process when its buffers are
 	// full, and the other output with it.
 	Stdout, Stderr io.Writer
+	// StdoutAt and StderrAt are as in [AttachOptions]: a repeated command may have lost output.
+	StdoutAt, StderrAt func(offset int64)
 	// Timeout ends the process and all that it started: TERM, and KILL a second
 	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never. If
 	// the agent has not said how the process ended after ResumeTimeout, or 10 s if that
@@ -88,6 +90,7 @@ func (c *Cmd) start() (*execStream, error) {
 	p := newProcess(c.ctx, c.client, "exec", c.name())
 	p.id, p.pipes, p.resumeTimeout, p.timeout = c.ID, c.pipes, c.ResumeTimeout, c.Timeout
 	p.stdinFrom, p.stdoutTo, p.stderrTo = c.Stdin, c.Stdout, c.Stderr
+	p.outputAt = [2]func(int64){c.StdoutAt, c.StderrAt}
 	p.command, p.limited = c.request, len(c.Rlimits) > 0
 	s, err := p.open()
 	c.ID = p.id

@@ -102,6 +102,7 @@ func (p *Process) begin(s *execStream, started *pb.ExecStarted) {
 	if p.started == nil {
 		p.started, p.boot = started, started.BootId
 		p.output = newOutputs(p.stdoutTo, p.stderrTo, p.fail)
+		p.output.at = p.outputAt
 		base := int64(0)
 		if p.attach != nil {
 			p.output.from(p.attach)

@@ -27,7 +27,7 @@ type outputs struct {
 // newOutputs begins to write to the writers, which may be nil. failed is
 // called with the first error of a writer.
 func newOutputs(stdout, stderr io.Writer, failed func(error)) *outputs {
-	o := &outputs{}
+	o := &outputs{apart: [2]bool{true, true}}
 	o.pumps[0] = newPump(stdout, failed)
 	if sameWriter(stdout, stderr) {
 		o.pumps[1] = o.pumps[0]
@@ -48,7 +48,6 @@ func sameWriter(a, b io.Writer) (same bool) {
 func (o *outputs) from(opts *AttachOptions) {
 	o.next = [2]int64{opts.StdoutOffset, opts.StderrOffset}
 	o.floating, o.none = opts.Screen != nil, opts.NoOutput
-	o.at, o.apart = [2]func(int64){opts.StdoutAt, opts.StderrAt}, [2]bool{true, true}
 }
 
 // add passes on the next chunk of stream 0 or 1. A chunk that does not follow the

@@ -34,6 +34,7 @@ type Process struct {
 	attach             *AttachOptions // nil for a command
 	stdinFrom          io.Reader
 	stdoutTo, stderrTo io.Writer
+	outputAt           [2]func(offset int64)
 	pipes              []io.Closer
 	resumeTimeout      time.Duration
 	timeout            time.Duration // of a command; 0 for none
