@@ -38,7 +38,8 @@ func wantFound(t *testing.T, l launcher.Launcher, id string, want launcher.State
 		if listed.ID != id {
 			continue
 		}
-		listed.Heartbeat = found.Heartbeat // that in a Lease is later
+		listed.Heartbeat = found.Heartbeat                                  // that in a Lease is later
+		listed.Resources, listed.Lifetime = found.Resources, found.Lifetime // only lists promise them
 		if got, want := fmt.Sprintf("%+v", found), fmt.Sprintf("%+v", listed); got != want {
 			t.Errorf("found  %s\nlisted %s", got, want)
 		}
