@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -198,6 +199,8 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	if options.Domain == "localhost" { // nothing stands before it
 		options.Domain = net.JoinHostPort(options.Domain, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
+	// net/http writes what hostile servers send into the standard log.
+	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())
 	g := gateway.New(options)
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -221,8 +224,10 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 func endGateway(ctx context.Context, server *http.Server, g *gateway.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, gatewayEnd)
 	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- g.Close() }() // tells the callers of terminals to go on elsewhere
 	if server.Shutdown(ctx) != nil {
 		_ = server.Close()
 	}
-	return g.Close()
+	return <-closed
 }

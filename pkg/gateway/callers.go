@@ -72,7 +72,11 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 	if err != nil {
 		return w, r, nil, g.untold(err)
 	}
-	leave, err := g.loads.enter(caller.Tenant, policy)
+	of := caller.Tenant
+	if token == "" {
+		of = publicLoad + of
+	}
+	leave, err := g.loads.enter(of, policy)
 	if err != nil {
 		return w, r, nil, err
 	}
@@ -82,6 +86,10 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 	c := g.calls.begin(w, r, token, caller)
 	return c, c.request, func() { g.calls.end(c); leave() }, nil
 }
+
+// publicLoad begins the name of a load of those who come to a tenant's servers without a token:
+// they leave room for the tenant.
+const publicLoad = "public "
 
 // callerBy returns who sends a token.
 func (g *Gateway) callerBy(r *http.Request, token string) (Caller, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -103,10 +104,8 @@ func (c *rawCall) exec() error {
 		return err
 	}
 	c.ends = id == ""
-	ctx := context.Context(c)
-	if id != "" {
-		ctx = context.WithoutCancel(c) // the command outlives this request
-	}
+	ctx, started := c.starting(id != "")
+	c.started = started
 	cmd := c.sandbox.Shell(ctx, in.Script)
 	cmd.ID, cmd.Args, cmd.Dir, cmd.Env = id, in.Args, in.Dir, in.Env
 	cmd.Timeout = time.Duration(in.Timeout * float64(time.Second))
@@ -133,7 +132,7 @@ func (c *rawCall) exec() error {
 func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 	stdout, stderr := &tail{limit: execOutputLimit}, &tail{limit: execOutputLimit}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	if err := cmd.Start(); err != nil {
+	if err := c.start(cmd); err != nil {
 		return err
 	}
 	status, err := c.await(cmd.Process)
@@ -152,7 +151,7 @@ func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.StdoutAt, cmd.StderrAt = stdout, stderr, stdout.at, stderr.at
 	started := make(chan struct{})
 	lines.before = started
-	if err := cmd.Start(); err != nil {
+	if err := c.start(cmd); err != nil {
 		return err
 	}
 	err := c.line(OutputLine{Type: "start", ExecID: cmd.ID}, true)
@@ -167,13 +166,45 @@ func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 
 // execDetached answers when a command has started.
 func (c *rawCall) execDetached(cmd *podapi.Cmd) error {
-	if err := cmd.Start(); err != nil {
+	if err := c.start(cmd); err != nil {
 		return err
 	}
 	if err := cmd.Process.Detach(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return c.json(http.StatusAccepted, Started{cmd.ID})
+}
+
+// start starts the command of an exec.
+func (c *rawCall) start(cmd *podapi.Cmd) error {
+	defer c.started()
+	return cmd.Start()
+}
+
+// starting returns the context of a command that is to start: the call's, or one that outlives the
+// call. Until started is called, that one ends a while after the caller has left, so that a sandbox
+// that never answers holds nothing for good.
+func (c *rawCall) starting(outlives bool) (ctx context.Context, started func()) {
+	if !outlives {
+		return c, func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c))
+	var mu sync.Mutex
+	var late *time.Timer
+	stop := context.AfterFunc(c, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		late = time.AfterFunc(startTime, cancel)
+	})
+	return ctx, func() {
+		if !stop() {
+			mu.Lock()
+			defer mu.Unlock()
+			if late != nil {
+				late.Stop()
+			}
+		}
+	}
 }
 
 // await returns how a process ended. If the caller leaves, the process runs on, unless it ends then.

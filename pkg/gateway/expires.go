@@ -18,7 +18,11 @@ func (g *Gateway) expire(ctx context.Context, in *expireInput) (*extendOutput, e
 	if err != nil {
 		return nil, err
 	}
-	if err := g.mayLast(ctx, "at", time.Until(in.Body.At)); err != nil {
+	left := time.Until(in.Body.At)
+	if left <= 0 {
+		return nil, invalid("at: %s has passed", in.Body.At.UTC().Format(time.RFC3339))
+	}
+	if err := g.mayLast(ctx, "at", left); err != nil {
 		return nil, err
 	}
 	out := &extendOutput{}

@@ -135,6 +135,7 @@ func TestLifeOfASandbox(t *testing.T) {
 		step{"POST", "/api/v1/sandboxes", `{}`, []string{"Idempotency-Key: one"}, 201, `"id":"k-[a-z2-7]{26}"`},
 		step{"POST", "/api/v1/sandboxes", `{}`, []string{"Idempotency-Key: one"}, 200, `"id":"k-[a-z2-7]{26}"`},
 		step{"POST", "/api/v1/sandboxes", `{"env":["A=b"]}`, []string{"Idempotency-Key: one"}, 409, `"class":"conflict"`},
+		step{"POST", "/api/v1/sandboxes", `{"id":"job-1"}`, []string{"Idempotency-Key: two"}, 200, `"id":"job-1"`},
 		step{"POST", "/api/v1/sandboxes", `{"id":"Job 1"}`, nil, 422, `"location":"body.id"`},
 		step{"POST", "/api/v1/sandboxes", `{"idd":"x"}`, nil, 422, `unexpected property`},
 		step{"GET", "/api/v1/sandboxes?limit=1", "", nil, 200, `"sandboxes":\[\{"id":"job-1",.*\],"next":"job-1"`},

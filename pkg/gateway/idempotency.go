@@ -54,15 +54,25 @@ func (g *Gateway) repeats(ctx context.Context, key, id string, body *newSandbox)
 		return nil
 	}
 	s, err := g.Launcher.Find(ctx, id)
-	switch made := s.Labels[labelRequest]; {
+	byKey, request, _ := strings.Cut(s.Labels[labelRequest], ".")
+	switch {
 	case errors.Is(err, launcher.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
-	case made != "" && made != body.digest():
+	case byKey == keyDigest(key) && request != body.digest():
 		return newProblem(http.StatusConflict, "conflict", "another request with this "+idempotencyKey+" has made a sandbox")
 	}
 	return nil
+}
+
+// requestLabel is the label of a sandbox that a create with a key makes: it tells the key and the
+// request.
+func requestLabel(key string, body *newSandbox) string { return keyDigest(key) + "." + body.digest() }
+
+func keyDigest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:8])
 }
 
 // digest is that of the request, in the syntax of a label. The password is not in it: who reads

@@ -22,6 +22,8 @@ const (
 	// readTries is how often an answer with a file is begun anew, because the file was replaced
 	// between the look at it and the read.
 	readTries = 10
+	// startTime is how long a command whose caller has left may take to start.
+	startTime = 30 * time.Second
 	// listLimit is how many entries of a directory an answer has.
 	listLimit = 10_000
 	// labelLimit is how many labels a list can be filtered by: no sandbox has more.

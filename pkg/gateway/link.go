@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -144,14 +145,20 @@ func (g *Gateway) opens(ctx context.Context, l linkToken, t *target) bool {
 	return err == nil && bytes.Equal(identity, identityOf(s))
 }
 
+// errLinkOver ends what passes by a link when its time is over.
+var errLinkOver = errors.New("the link's time is over")
+
+// expiryOf returns when a link that opens a server no longer does.
+func (g *Gateway) expiryOf(l linkToken, t *target) time.Time {
+	keys, _ := g.LinkKeys.read()
+	expires, _, _ := l.parse(keys, t)
+	return expires
+}
+
 // setCookie answers a browser that has followed a link: it gets a cookie in place of the token, which
 // is to be in no history and in no Referer.
 func (g *Gateway) setCookie(w http.ResponseWriter, r *http.Request, t *target, l linkToken) {
-	left := int64(1)
-	if keys, err := g.LinkKeys.read(); err == nil {
-		expires, _, _ := l.parse(keys, t)
-		left = max(left, int64(time.Until(expires)/time.Second))
-	}
+	left := max(1, int64(time.Until(g.expiryOf(l, t))/time.Second))
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") {
 		path = "/"

@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +16,9 @@ import (
 const (
 	// labelIdentity tells a sandbox from its successor of the same name.
 	labelIdentity = ownLabels + "identity"
-	// labelRequest has the digest of the request that made a sandbox.
+	// labelMaker tells the caller's key that made a sandbox: its budget pays when nobody's does.
+	labelMaker = ownLabels + "maker"
+	// labelRequest has digests of the Idempotency-Key and the request that made a sandbox.
 	labelRequest = ownLabels + "request"
 	// labelAutoPause is of one that pauses when it is idle, and is resumed by calls.
 	labelAutoPause = ownLabels + "auto-pause"
@@ -35,10 +38,19 @@ func checkPorts(ports []int) error {
 	return nil
 }
 
+// makerOf is the label of a caller's key, whose name may not be one.
+func makerOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:8])
+}
+
 // withOwn adds the gateway's labels to those of a new sandbox.
-func withOwn(labels map[string]string, of *newSandbox) map[string]string {
-	all := map[string]string{labelIdentity: rand.Text(), labelRequest: of.digest()}
+func withOwn(labels map[string]string, caller Caller, key string, of *newSandbox) map[string]string {
+	all := map[string]string{labelIdentity: rand.Text(), labelMaker: makerOf(caller.Key)}
 	maps.Copy(all, labels)
+	if key != "" {
+		all[labelRequest] = requestLabel(key, of)
+	}
 	if of.AutoPause {
 		all[labelAutoPause] = "true"
 	}
@@ -55,7 +67,7 @@ func withOwn(labels map[string]string, of *newSandbox) map[string]string {
 // withoutOwn returns the labels of a sandbox that callers see.
 func withoutOwn(labels map[string]string) map[string]string {
 	seen := maps.Clone(labels)
-	for _, name := range []string{labelIdentity, labelRequest, labelAutoPause, labelPublic} {
+	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic} {
 		delete(seen, name)
 	}
 	return seen

@@ -114,7 +114,10 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 		return e.problem()
 	}
 	class, status := classify(err)
-	if status == http.StatusInternalServerError {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		class, status = "cancelled", http.StatusServiceUnavailable // nobody reads it
+	case status == http.StatusInternalServerError:
 		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
 	}
 	return newProblem(status, class, ownNames(ctx, detailOf(err)))

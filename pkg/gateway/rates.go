@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 
@@ -69,7 +68,7 @@ func (l *loads) enter(tenant string, p Policy) (leave func(), err error) {
 		of.rate.SetBurst(burst)
 	}
 	if p.Streams > 0 && of.underWay >= p.Streams {
-		return nil, tooMany("streams", "the tenant has "+strconv.Itoa(of.underWay)+" requests under way at this gateway, as many as it may", time.Second)
+		return nil, tooMany("streams", "the tenant has as many requests under way at this gateway as it may", time.Second)
 	}
 	if wait := waitFor(of.rate); wait > 0 {
 		return nil, tooMany("rate", "the tenant sends more requests to this gateway than it may", wait)

@@ -145,6 +145,11 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 	}
 	defer end()
 	defer stopReading(w, r)
+	if a.link != "" {
+		within, cancel := context.WithDeadlineCause(r.Context(), g.expiryOf(a.link, t), errLinkOver)
+		defer cancel()
+		r = r.WithContext(within)
+	}
 	if a.followed {
 		g.setCookie(w, r, t, a.link)
 		return

@@ -219,10 +219,8 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Context(c)
-	if id != "" {
-		ctx = context.WithoutCancel(c)
-	}
+	ctx, started := c.starting(id != "")
+	defer started()
 	cmd := c.sandbox.Shell(ctx, c.query("script"))
 	cmd.ID, cmd.Args, cmd.Dir, cmd.Env, cmd.Terminal = id, c.queries["args"], c.query("dir"), c.queries["env"], size
 	if cmd.Script == "" && len(cmd.Args) == 0 {
@@ -234,6 +232,7 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	started()
 	_ = cmd.Process.Detach() // it may have ended
 	t.id, t.own = cmd.ID, id == ""
 	t.stdin = c.stdinOf(cmd.Process)

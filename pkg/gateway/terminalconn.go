@@ -63,11 +63,13 @@ func (t *terminal) serve() error {
 		return nil
 	}
 	// An HTTP server ends the request's context when a read fails, which is too soon for Detach.
-	ctx := context.WithoutCancel(t.call)
+	ctx, started := t.call.starting(true)
+	defer started()
 	in, input := io.Pipe()
 	t.input, t.next = input, t.stdin.Offset
 	t.options.Stdin, t.options.StdinOffset, t.options.Stdout, t.options.StdoutAt = in, &t.stdin.Offset, t, t.at
 	t.process, err = t.call.sandbox.Attach(ctx, t.id, t.options)
+	started()
 	var all sync.WaitGroup
 	defer all.Wait()
 	if err != nil {

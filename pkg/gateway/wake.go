@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -23,7 +24,7 @@ func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launc
 	ctx, cancel := context.WithTimeoutCause(ctx, openTime, errNotYet)
 	defer cancel()
 	s, err := g.Launcher.Open(ctx, id)
-	if !errors.Is(err, launcher.ErrPaused) && !errors.Is(err, launcher.ErrStale) {
+	if !slices.ContainsFunc(mayBeAsleep, func(class error) bool { return errors.Is(err, class) }) {
 		return s, err
 	}
 	p, ok := g.Launcher.(pauser)
@@ -39,12 +40,35 @@ func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launc
 	case !wake:
 		return nil, fmt.Errorf("%w: %v", launcher.ErrPaused, err)
 	}
+	if ctx, err = g.paidBy(ctx, summary); err != nil {
+		return nil, err
+	}
 	return g.launchWithin(ctx, g.wantedAgain(id), func(ctx context.Context) (*launcher.Sandbox, error) { return p.Resume(ctx, id) })
 }
 
+// paidBy returns a context whose caller's budget pays for a resumption: for a visitor without a key,
+// that of the key that made the sandbox.
+func (g *Gateway) paidBy(ctx context.Context, s launcher.Summary) (context.Context, error) {
+	caller := callerOf(ctx)
+	policy, err := g.policy(ctx)
+	if err != nil || caller.Key != "" {
+		return ctx, err
+	}
+	for key := range policy.Budgets {
+		if makerOf(key) == s.Labels[labelMaker] {
+			caller.Key = key
+		}
+	}
+	return context.WithValue(ctx, callerKey{}, caller), nil
+}
+
+// mayBeAsleep are the errors of a sandbox that may sleep: it is paused, has ended, or its pod is being
+// removed by a pause.
+var mayBeAsleep = []error{launcher.ErrPaused, launcher.ErrStale, launcher.ErrGone}
+
 // stateOf is the state of a sandbox as callers see it: one that pauses by itself has ended its pod.
 func stateOf(s launcher.Summary) launcher.State {
-	if sleeps(s) {
+	if s.State == launcher.Ended && sleeps(s) {
 		return launcher.Paused
 	}
 	return s.State
@@ -52,6 +76,6 @@ func stateOf(s launcher.Summary) launcher.State {
 
 // sleeps reports whether a sandbox is one that calls resume. One whose lifetime is over is not.
 func sleeps(s launcher.Summary) bool {
-	return s.Labels[labelAutoPause] != "" && (s.State == launcher.Paused || s.State == launcher.Ended) &&
+	return s.Labels[labelAutoPause] != "" && (s.State == launcher.Paused || s.State == launcher.Ended || s.State == launcher.Terminating) &&
 		(s.Expires.IsZero() || time.Now().Before(s.Expires))
 }
