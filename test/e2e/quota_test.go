@@ -88,6 +88,7 @@ func smallSpec(c *launchertest.Cluster) launcher.Spec {
 	spec := c.Spec("")
 	spec.Pod.Workspace.Size = resource.MustParse("256Mi")
 	spec.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	spec.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
 	return spec
 }
 

@@ -19,6 +19,7 @@ func TestStatsOfAPodAreThoseOfItsContainer(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("512Mi")}
+	spec.Pod.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("10m")}
 	s := harness.Launch(t, c.Launcher(), spec)
 	before := statsOf(t, s)
 	if before.CPU == nil || before.CPULimit == nil || *before.CPULimit != 1.5 {
