@@ -46,6 +46,9 @@ func TestAgentIsNotIdleUntilItsStraysHaveEnded(t *testing.T) {
 // A server that a command is does not keep an agent that counts calls alone, but a call that waits
 // for it does.
 func TestAgentThatIgnoresCommandsIsIdleBesideOne(t *testing.T) {
+	if !ownProgram(t) {
+		return
+	}
 	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true}, nil)
 	p, _, err := a.processes.Start(t.Context(), proc.Spec{ID: uuid.Must(uuid.NewV7()).String(), Argv: []string{"sleep", "300"}, Dir: a.config.Workdir})
 	if err != nil {
