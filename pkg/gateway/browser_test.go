@@ -78,10 +78,10 @@ type browsed struct {
 	*testing.T
 	gateway http.Handler
 	origin  string // of the gateway's host
-	first   string // where the console leads
-	victim  string // where its end leads
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	first  string // where the console leads
+	victim string // where its end leads
 	// calls are the requests to the gateway's host, and ends those of each host after the attack.
 	calls, ends []string
 }
@@ -113,13 +113,22 @@ func (b *browsed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/console":
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "secret", Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-		b.lead(w, b.first)
+		first, _ := b.places()
+		b.lead(w, first)
 	case "/end":
 		b.note(&b.ends, r)
-		b.lead(w, b.victim+"/end")
+		_, victim := b.places()
+		b.lead(w, victim+"/end")
 	default:
 		b.gateway.ServeHTTP(w, r)
 	}
+}
+
+// places returns first and victim.
+func (b *browsed) places() (first, victim string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.first, b.victim
 }
 
 func (b *browsed) note(to *[]string, r *http.Request) {
@@ -195,10 +204,11 @@ func TestPageOfASandboxStaysInIt(t *testing.T) {
 			}
 			w.Header().Set("Clear-Site-Data", `"cookies", "storage"`)
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, strings.NewReplacer("GATEWAY", b.origin, "VICTIM", b.victim).Replace(hostilePage))
+			_, victim := b.places()
+			fmt.Fprint(w, strings.NewReplacer("GATEWAY", b.origin, "VICTIM", victim).Replace(hostilePage))
 		}
 	})
-	b.first = b.open("victim", func(w http.ResponseWriter, r *http.Request) {
+	first := b.open("victim", func(w http.ResponseWriter, r *http.Request) {
 		b.note(&toVictim, r)
 		if r.URL.Path == "/end" {
 			close(end)
@@ -206,7 +216,10 @@ func TestPageOfASandboxStaysInIt(t *testing.T) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		b.lead(w, mallory)
 	})
-	b.victim, _, _ = strings.Cut(b.first, "/?")
+	victim, _, _ := strings.Cut(first, "/?")
+	b.mu.Lock()
+	b.first, b.victim = first, victim
+	b.mu.Unlock()
 
 	browse(t, b.origin+"/console")
 	got := map[string]string{}
