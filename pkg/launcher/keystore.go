@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/lockfile"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -64,11 +65,13 @@ func without(versions []keyVersion, v keyVersion) []keyVersion {
 type fileStore string
 
 func (f fileStore) change(ctx context.Context, edit func([]keyVersion) ([]keyVersion, error)) error {
-	unlock, err := lockFile(ctx, string(f)+".lock")
-	if err != nil {
+	unlock, err := lockfile.Lock(ctx, string(f)+".lock")
+	switch {
+	case err == nil:
+		defer unlock()
+	case !errors.Is(err, errors.ErrUnsupported): // there, nobody waits for another
 		return err
 	}
-	defer unlock()
 	versions, err := readIdentity(string(f))
 	if err != nil {
 		return err

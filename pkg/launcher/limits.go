@@ -58,8 +58,6 @@ const (
 	// leftoverScans bounds the scans for leftovers: a killed process cannot start
 	// others, so a few scans are enough.
 	leftoverScans = 16
-	// lockPoll is how often a lock that another process holds is tried.
-	lockPoll = 10 * time.Millisecond
 )
 
 // The bounds of sandboxes in pods, each with its reason.

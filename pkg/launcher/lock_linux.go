@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher/internal/lockfile"
 )
 
 // lock takes the lock of a sandbox, which all processes of the user share, and
@@ -19,7 +20,7 @@ func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), er
 	if err := makePrivate(state); err != nil {
 		return p, nil, err
 	}
-	unlock, err = lockFile(ctx, p.dir+".lock")
+	unlock, err = lockfile.Lock(ctx, p.dir+".lock")
 	return p, unlock, err
 }
 

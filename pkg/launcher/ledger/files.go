@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/lockfile"
 )
 
 // Files keeps each text in a file of a directory, which is made if it is missing. A change holds a
@@ -30,7 +32,7 @@ func (f Files) Amend(ctx context.Context, name string, change Change) error {
 }
 
 func (f Files) amend(ctx context.Context, path string, change Change) error {
-	unlock, err := lock(ctx, path+".lock")
+	unlock, err := lockfile.Lock(ctx, path+".lock")
 	if err != nil {
 		return err
 	}

@@ -1,21 +1,25 @@
 //go:build linux || darwin
 
-package launcher
+// Package lockfile makes processes take turns by a lock on a file.
+package lockfile
 
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes an exclusive lock on a file that it creates and that unlock
-// removes. It polls, because a context cannot interrupt flock(2).
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
+// poll is how long it waits at most before it tries again to get a lock that another holds: a
+// context cannot interrupt flock(2).
+const poll = 4 * time.Millisecond
+
+// Lock takes an exclusive lock on a file that it creates and that unlock removes. It waits until
+// ctx ends. On a platform without such locks the error is [errors.ErrUnsupported].
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -29,13 +33,13 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 			}, nil
 		}
 		file.Close()
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-tick.C:
+		case <-time.After(rand.N(poll)):
 		}
 	}
 }
