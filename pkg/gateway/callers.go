@@ -39,6 +39,7 @@ func (g *Gateway) identified(w http.ResponseWriter, r *http.Request, next http.H
 		return
 	}
 	defer end()
+	w.Header().Set(headerRequestID, actOf(r.Context()).act.ID)
 	next.ServeHTTP(w, r)
 }
 
@@ -66,7 +67,8 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, token string) (h
 	return g.letInCaller(w, r, token, caller)
 }
 
-// letInCaller is letIn for a caller who is known by the token, or without one.
+// letInCaller is letIn for a caller who is known by the token, or without one. The request's act
+// ends when it is answered.
 func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token string, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
 	policy, err := g.Tenants.Policy(r.Context(), caller.Tenant)
 	if err != nil {
@@ -80,11 +82,22 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 	if err != nil {
 		return w, r, nil, err
 	}
-	if token == "" {
-		return w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)), leave, nil
+	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller)
+	w, r = a.watched(ctx, w, r)
+	over := func() {}
+	if token != "" {
+		c := g.calls.begin(w, r, token, caller)
+		w, r, over = c, c.request, func() { g.calls.end(c) }
 	}
-	c := g.calls.begin(w, r, token, caller)
-	return c, c.request, func() { g.calls.end(c); leave() }, nil
+	return w, r, func() {
+		panicked := recover() // the answer is cut off
+		over()
+		leave()
+		a.end(context.WithoutCancel(ctx), panicked != nil)
+		if panicked != nil {
+			panic(panicked)
+		}
+	}, nil
 }
 
 // publicLoad begins the name of a load of those who come to a tenant's servers without a token:

@@ -40,7 +40,7 @@ func newCalls(t Tenants) *calls { return &calls{tenants: t, groups: map[group]*g
 
 // begin adds a request that has just been let in.
 func (c *calls) begin(w http.ResponseWriter, r *http.Request, token string, caller Caller) *call {
-	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), callerKey{}, caller))
+	ctx, cancel := context.WithCancelCause(r.Context())
 	added := &call{ResponseWriter: w, request: r.WithContext(ctx), group: group{token, caller.Tenant}, cancel: cancel}
 	c.mu.Lock()
 	defer c.mu.Unlock()

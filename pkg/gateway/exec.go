@@ -22,7 +22,7 @@ func (g *Gateway) execOperations() {
 	key.Schema.Format = "uuid"
 	content := g.lineOf(reflect.TypeFor[OutputLine]())
 	content[jsonType] = &huma.MediaType{Schema: g.schema(reflect.TypeFor[Result]())}
-	g.raw(huma.Operation{
+	g.rawWith(huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: sandboxRoot + "/exec", Summary: "Run a command",
 		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " +
 			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it.",
@@ -32,7 +32,7 @@ func (g *Gateway) execOperations() {
 			"200": {Description: "how it ended, whatever its exit code", Content: content},
 			"202": {Description: "it has started, and runs on", Content: bodyOf(jsonType, g.schema(reflect.TypeFor[Started]()))},
 		},
-	}, (*rawCall).exec)
+	}, (*rawCall).readCommand, (*rawCall).exec)
 }
 
 // Command is a command to run.
@@ -91,14 +91,24 @@ type OutputLine struct {
 	Exit      *Exit  `json:"exit,omitempty"`
 }
 
+// readCommand reads the body of exec.
+func (c *rawCall) readCommand() (Detail, error) {
+	c.command = &Command{}
+	if err := c.body(c.command); err != nil {
+		return Detail{}, err
+	}
+	if c.command.Detach && c.command.Stdin != nil {
+		return Detail{}, invalid("stdin would not be taken before the answer: detach with open_stdin, and send it afterwards")
+	}
+	id, err := c.execID()
+	if c.command.Script != "" {
+		return Detail{Args: []string{c.command.Script}, ExecID: id}, err
+	}
+	return Detail{Args: c.command.Args, ExecID: id}, err
+}
+
 func (c *rawCall) exec() error {
-	var in Command
-	if err := c.body(&in); err != nil {
-		return err
-	}
-	if in.Detach && in.Stdin != nil {
-		return invalid("stdin would not be taken before the answer: detach with open_stdin, and send it afterwards")
-	}
+	in := c.command
 	id, err := c.execID()
 	if err != nil {
 		return err
@@ -214,6 +224,9 @@ func (c *rawCall) await(p *podapi.Process) (*podapi.ExitStatus, error) {
 		defer stop()
 	}
 	err := p.Wait()
+	if s := p.Status(); s != nil {
+		actOf(c).exited(s)
+	}
 	if _, ended := errors.AsType[*podapi.ExitError](err); err != nil && !ended {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type statInput struct {
 	Follow bool   `query:"follow" default:"true" doc:"describe what a symbolic link leads to"`
 }
 
+func (in *statInput) detail(context.Context) Detail { return Detail{Paths: []string{in.Path}} }
+
 type fileOutput struct{ Body File }
 
 func (g *Gateway) stat(ctx context.Context, in *statInput) (*fileOutput, error) {
@@ -45,6 +47,8 @@ type listFilesInput struct {
 	Recursive bool   `query:"recursive" doc:"list the whole tree below it"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"10000" default:"10000" doc:"how many entries at most"`
 }
+
+func (in *listFilesInput) detail(context.Context) Detail { return Detail{Paths: []string{in.Path}} }
 
 type listFilesOutput struct {
 	Body struct {
@@ -80,6 +84,8 @@ type mkdirInput struct {
 	}
 }
 
+func (in *mkdirInput) detail(context.Context) Detail { return Detail{Paths: []string{in.Body.Path}} }
+
 func (g *Gateway) mkdir(ctx context.Context, in *mkdirInput) (*struct{}, error) {
 	mode, err := modeOf(in.Body.Mode)
 	if err != nil {
@@ -105,6 +111,10 @@ type moveInput struct {
 	}
 }
 
+func (in *moveInput) detail(context.Context) Detail {
+	return Detail{Paths: []string{in.Body.From, in.Body.To}}
+}
+
 func (g *Gateway) move(ctx context.Context, in *moveInput) (*struct{}, error) {
 	return nil, g.on(ctx, in.ID, func(s *launcher.Sandbox) error {
 		if in.Body.Replace {
@@ -126,6 +136,8 @@ type editInput struct {
 		} `json:"edits" minItems:"1" nullable:"false" doc:"the later ones see what the earlier ones made"`
 	}
 }
+
+func (in *editInput) detail(context.Context) Detail { return Detail{Paths: []string{in.Body.Path}} }
 
 type editOutput struct {
 	ETag string `header:"ETag"`

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,6 +36,8 @@ type Options struct {
 	Domain string
 	// LinkKeys sign links to servers. With nil only this gateway's own are valid, while it lasts.
 	LinkKeys *LinkKeys
+	// Observers are told of what callers do, in this order.
+	Observers []Observer
 	// Log gets what the caller is not told; nil discards it.
 	Log *slog.Logger
 }
@@ -45,6 +48,7 @@ type Gateway struct {
 	domain domain
 	api    huma.API
 	mux    *http.ServeMux
+	names  map[string]string // of the operations, by their patterns in mux
 	end    context.CancelFunc // of lookups
 
 	calls    *calls
@@ -81,6 +85,7 @@ func New(o Options) *Gateway {
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)
 	g.addOperations()
+	g.names = operationNames(g.api.OpenAPI())
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return g
 }
@@ -143,7 +148,32 @@ func (g *Gateway) operate(w http.ResponseWriter, r *http.Request) {
 		nowhere(w, r, h)
 		return
 	}
+	actOf(r.Context()).is(g.names[pattern], sandboxIn(r.URL.Path))
 	patient(w, r, g.mux)
+}
+
+// operationNames returns the ids of operations by their methods and paths.
+func operationNames(api *huma.OpenAPI) map[string]string {
+	names := map[string]string{}
+	for path, item := range api.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Head, item.Put, item.Post, item.Delete} {
+			if op != nil {
+				names[op.Method+" "+path] = op.OperationID
+			}
+		}
+	}
+	return names
+}
+
+// sandboxIn returns the name of the sandbox that an operation's path is of; "" if there is none that
+// there could be.
+func sandboxIn(path string) string {
+	rest, _ := strings.CutPrefix(path, root+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	if CheckName(name) != nil {
+		return ""
+	}
+	return name
 }
 
 // OpenAPI returns the description of the operations by OpenAPI 3.1, in JSON.

@@ -64,9 +64,11 @@ func problemOf(err error) *Problem {
 }
 
 // asProblem makes problems of huma's own errors.
-func asProblem(_ huma.Context, _ string, v any) (any, error) {
+func asProblem(ctx huma.Context, _ string, v any) (any, error) {
 	if err, ok := v.(huma.StatusError); ok {
-		return problemOf(err), nil
+		p := problemOf(err)
+		actOf(ctx.Context()).failed(p.Class)
+		return p, nil
 	}
 	return v, nil
 }
@@ -92,8 +94,15 @@ func classOf(status int) string {
 	return "invalid"
 }
 
-// problem returns the answer for an error: one that has a status, and perhaps headers.
+// problem returns the answer for an error: one that has a status, and perhaps headers. It is how
+// the act ends.
 func (g *Gateway) problem(ctx context.Context, err error) error {
+	err = g.explain(ctx, err)
+	actOf(ctx).failed(problemOf(err).Class)
+	return err
+}
+
+func (g *Gateway) explain(ctx context.Context, err error) error {
 	if why := ended(context.Cause(ctx)); why != nil {
 		return why.problem()
 	}
@@ -105,6 +114,10 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 	}
 	if status, ok := errors.AsType[huma.StatusError](err); ok {
 		return problemOf(status)
+	}
+	if of, ok := errors.AsType[*unobserved](err); ok {
+		g.sometimes.Do(func() { g.Log.ErrorContext(ctx, "a call is not made, since an observer cannot record it", "error", of.error) })
+		return errUnobserved.problem()
 	}
 	if _, ok := errors.AsType[*ofAll](err); ok {
 		g.Log.ErrorContext(ctx, "cannot list the sandboxes", "error", err)

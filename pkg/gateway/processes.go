@@ -86,6 +86,8 @@ type signalInput struct {
 	}
 }
 
+func (in *signalInput) detail(context.Context) Detail { return Detail{ExecID: in.ExecID} }
+
 func (g *Gateway) signal(ctx context.Context, in *signalInput) (*struct{}, error) {
 	return nil, g.on(ctx, in.ID, func(s *launcher.Sandbox) error {
 		return s.Signal(ctx, in.ExecID, syscall.Signal(in.Body.Signal))

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,6 +25,8 @@ type rawCall struct {
 	schemas huma.Registry
 	queries url.Values
 	sandbox *launcher.Sandbox
+	command *Command     // of exec
+	grepped *GrepRequest // of grep
 	began   bool   // the answer has, so that an error can change nothing of it
 	started func() // what to call when the command that the call runs has started: see starting
 	ends    bool   // the command that the call runs ends when the caller leaves
@@ -30,6 +34,11 @@ type rawCall struct {
 
 // raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
 func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
+	g.rawWith(op, (*rawCall).detail, handle)
+}
+
+// rawWith is raw for an operation that reads what it is to do before there is a sandbox to do it in.
+func (g *Gateway) rawWith(op huma.Operation, read func(*rawCall) (Detail, error), handle func(*rawCall) error) {
 	id := param("path", "id", huma.TypeString, "the sandbox's name")
 	id.Required = true
 	op.Parameters = append([]*huma.Param{id}, op.Parameters...)
@@ -41,7 +50,10 @@ func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
 	g.api.Adapter().Handle(&op, g.api.Middlewares().Handler(func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
 		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas}
-		err := c.checkQuery()
+		detail, err := c.readWith(read)
+		if err == nil {
+			err = begin(c, detail)
+		}
 		if err == nil {
 			err = g.on(c, r.PathValue("id"), func(s *launcher.Sandbox) error {
 				c.sandbox = s
@@ -55,6 +67,23 @@ func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
 			c.fail(g.problem(c, err))
 		}
 	}))
+}
+
+// readWith checks the query, and reads what the call is to do.
+func (c *rawCall) readWith(read func(*rawCall) (Detail, error)) (Detail, error) {
+	if err := c.checkQuery(); err != nil {
+		return Detail{}, err
+	}
+	return read(c)
+}
+
+// detail returns what the query and the path say.
+func (c *rawCall) detail() (Detail, error) {
+	d := Detail{Paths: slices.Concat(c.queries["path"], c.queries["paths"]), Args: c.queries["args"], ExecID: cmp.Or(c.r.PathValue("exec_id"), c.query("exec_id"))}
+	if script := c.query("script"); script != "" {
+		d.Args = []string{script}
+	}
+	return d, nil
 }
 
 // problems describes the answer to a call that failed.

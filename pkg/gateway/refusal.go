@@ -72,6 +72,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1") // unless the problem says when
 	}
+	if id := actOf(r.Context()).act.ID; id != "" {
+		w.Header().Set(headerRequestID, id)
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard(w.Header())
 	stopReading(w, r)

@@ -145,6 +145,11 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 	}
 	defer end()
 	defer stopReading(w, r)
+	actOf(r.Context()).is(RouteOperation, t.name)
+	if err := begin(r.Context(), Detail{Method: r.Method, Paths: []string{r.URL.Path}, Port: t.port}); err != nil {
+		g.refuse(w, r, err)
+		return
+	}
 	if a.link != "" {
 		within, cancel := context.WithDeadlineCause(r.Context(), g.expiryOf(a.link, t), errLinkOver)
 		defer cancel()

@@ -65,13 +65,27 @@ func register[I, O any](g *Gateway, method, path, id, summary string, handle fun
 		BodyReadTimeout: -1, // see patientBody
 		Responses:       map[string]*huma.Response{"default": g.problems()},
 	}
-	huma.Register(g.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, in)
+	huma.Register(g.api, op, func(ctx context.Context, in *I) (out *O, err error) {
+		if err = begin(ctx, detailIn(ctx, in)); err == nil {
+			out, err = handle(ctx, in)
+		}
 		if err != nil {
 			return nil, g.problem(ctx, err)
 		}
 		return out, nil
 	})
+}
+
+// detailed is the input of an operation that has more to tell than the sandbox's name.
+type detailed interface {
+	detail(ctx context.Context) Detail
+}
+
+func detailIn(ctx context.Context, in any) Detail {
+	if in, ok := in.(detailed); ok {
+		return in.detail(ctx)
+	}
+	return Detail{}
 }
 
 type createInput struct {
@@ -84,11 +98,18 @@ type sandboxOutput struct {
 	Body   Sandbox
 }
 
+// detail names the sandbox, if the caller does not.
+func (in *createInput) detail(ctx context.Context) Detail {
+	if in.Body.ID == "" {
+		in.Body.ID = newName(tenantOf(ctx), in.Key)
+	}
+	actOf(ctx).is("", in.Body.ID)
+	return Detail{}
+}
+
 func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, error) {
 	tenant, name := tenantOf(ctx), in.Body.ID
-	if name == "" {
-		name = newName(tenant, in.Key)
-	} else if err := CheckName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, invalid("%v", err)
 	}
 	policy, err := g.policy(ctx)

@@ -26,11 +26,11 @@ func (g *Gateway) searchOperations() {
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "a line for each, and one at the end", Content: g.lineOf(reflect.TypeFor[GlobLine]())}},
 	}, (*rawCall).glob)
-	g.raw(huma.Operation{
+	g.rawWith(huma.Operation{
 		OperationID: "grep", Method: http.MethodPost, Path: sandboxRoot + "/grep", Summary: "Find lines in files",
 		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf(jsonType, g.schema(reflect.TypeFor[GrepRequest]()))},
 		Responses:   map[string]*huma.Response{"200": {Description: "a line for each, and one at the end", Content: g.lineOf(reflect.TypeFor[GrepLine]())}},
-	}, (*rawCall).grep)
+	}, (*rawCall).readGrep, (*rawCall).grep)
 }
 
 // GlobLine is a line of the answer to glob.
@@ -134,11 +134,15 @@ type GrepLine struct {
 	More      int64    `json:"skipped_more,omitempty" doc:"at the end: how many others could not be read"`
 }
 
+// readGrep reads the body of grep.
+func (c *rawCall) readGrep() (Detail, error) {
+	c.grepped = &GrepRequest{}
+	err := c.body(c.grepped)
+	return Detail{Paths: c.grepped.Paths}, err
+}
+
 func (c *rawCall) grep() error {
-	var in GrepRequest
-	if err := c.body(&in); err != nil {
-		return err
-	}
+	in := c.grepped
 	report, ok := grepReports[in.Report]
 	if !ok {
 		return invalid("report must be lines, files or counts")

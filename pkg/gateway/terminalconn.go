@@ -300,6 +300,7 @@ func (t *terminal) finish(status *podapi.ExitStatus, err error) error {
 	_, failed := errors.AsType[*podapi.ExitError](err)
 	switch {
 	case status != nil && (err == nil || failed):
+		actOf(t.call).exited(status)
 		exit := exitOf(t.id, *status)
 		t.farewell(&TerminalEvent{Type: "exit", Exit: &exit}, websocket.CloseNormalClosure, "exit")
 	case cause == errLeft || errors.Is(err, errLeft):

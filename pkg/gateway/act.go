@@ -1,0 +1,237 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Act is what a caller does: an operation, a request to a server in a sandbox, a call of podapi, or
+// a call of a tool.
+type Act struct {
+	ID        string // a UUIDv7 of its own; the gateway's own answers have it as X-Request-Id
+	Caller           // its Key is empty for a link, and for a port that is public
+	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
+	Sandbox   string // the tenant's name of it; empty if there is none
+	Detail
+	At time.Time // when the caller was let in
+}
+
+// headerRequestID has an act's id in answers of the gateway.
+const headerRequestID = "X-Request-Id"
+
+// RouteOperation is the operation of a request to a server in a sandbox.
+const RouteOperation = "route"
+
+// Detail says what an act is done to. It is redacted, and shortened if it is long.
+type Detail struct {
+	Args   []string // a command with its arguments; or a script, alone
+	Paths  []string // of files; of a request to a server, without its query
+	Port   int      // of the server
+	Method string   // of the request to it
+	ExecID string   // of the command that it is about, if that is known before
+}
+
+// Outcome is how an act ended.
+type Outcome struct {
+	Status  int    // of HTTP; 0 if there was no answer
+	Class   string // of the Problem, also of one that came when the answer had begun; empty for none
+	Exit    *int   // the exit code of the command that it waited for
+	In, Out int64  // bytes of the request's body, or frames, and of the answer
+	Took    time.Duration
+}
+
+// Observer is told of all acts. Its methods may be called concurrently, and the callers wait for
+// them.
+type Observer interface {
+	// Begin is called once for each act, before it has an effect. Its error keeps the act from
+	// taking place, and is logged.
+	Begin(ctx context.Context, a Act) error
+	// End is called once for each act that began, when it has been answered.
+	End(ctx context.Context, a Act, o Outcome)
+}
+
+// act is an Act under way.
+type act struct {
+	observers []Observer
+	in, out   atomic.Int64
+	status    atomic.Int32
+
+	mu    sync.Mutex
+	act   Act
+	begun bool
+	class string
+	exit  *int
+}
+
+type actKey struct{}
+
+// actOf returns the act that a context is of: one that nobody observes if it is of none.
+func actOf(ctx context.Context) *act {
+	if a, ok := ctx.Value(actKey{}).(*act); ok {
+		return a
+	}
+	return &act{}
+}
+
+// newAct returns an act of a caller, and its context.
+func (g *Gateway) newAct(ctx context.Context, caller Caller) (*act, context.Context) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(err) // the kernel has no random bytes
+	}
+	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, At: time.Now()}}
+	return a, context.WithValue(ctx, actKey{}, a)
+}
+
+// is says what is done, as soon as it is known. What is empty changes nothing.
+func (a *act) is(operation, sandbox string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if operation != "" {
+		a.act.Operation = operation
+	}
+	if sandbox != "" {
+		a.act.Sandbox = sandbox
+	}
+}
+
+// begin tells the observers that an act is about to take place, if they do not know yet.
+func begin(ctx context.Context, d Detail) error { return actOf(ctx).begin(ctx, d) }
+
+func (a *act) begin(ctx context.Context, d Detail) error {
+	a.mu.Lock()
+	if a.begun {
+		a.mu.Unlock()
+		return nil
+	}
+	a.begun, a.act.Detail = true, d
+	told := a.act
+	a.mu.Unlock()
+	for _, o := range a.observers {
+		if err := o.Begin(ctx, told); err != nil {
+			return &unobserved{err}
+		}
+	}
+	return nil
+}
+
+// failed notes the class of the problem that an act ends with.
+func (a *act) failed(class string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.class = class
+}
+
+// exited notes how the command ended that an act waited for.
+func (a *act) exited(s *podapi.ExitStatus) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.exit = &s.Code
+}
+
+// end tells the observers how an act ended. One that was refused before it could begin begins and
+// ends here.
+func (a *act) end(ctx context.Context, cut bool) {
+	_ = a.begin(ctx, Detail{}) // it has no effect any more
+	a.mu.Lock()
+	told := a.act
+	o := Outcome{Status: int(a.status.Load()), Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Took: time.Since(told.At)}
+	a.mu.Unlock()
+	if cut && o.Class == "" {
+		o.Class = "cut"
+	}
+	for _, observer := range a.observers {
+		observer.End(ctx, told, o)
+	}
+}
+
+// unobserved says that an act did not take place because an observer has to know of it.
+type unobserved struct{ error }
+
+func (e *unobserved) Unwrap() error { return e.error }
+
+var errUnobserved = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot record the call, and so does not make it"}
+
+// watched returns what the act's request is answered with, and the request, both of which count
+// their bytes.
+func (a *act) watched(ctx context.Context, w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+	r = r.WithContext(ctx)
+	if r.Body != http.NoBody {
+		r.Body = &countedBody{r.Body, a}
+	}
+	return &countedWriter{w, a}, r
+}
+
+type countedBody struct {
+	io.ReadCloser
+	act *act
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.act.in.Add(int64(n))
+	return n, err
+}
+
+type countedWriter struct {
+	http.ResponseWriter
+	act *act
+}
+
+func (w *countedWriter) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.act.status.CompareAndSwap(0, int32(status))
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countedWriter) Write(p []byte) (int, error) {
+	w.act.status.CompareAndSwap(0, http.StatusOK)
+	n, err := w.ResponseWriter.Write(p)
+	w.act.out.Add(int64(n))
+	return n, err
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack implements [http.Hijacker].
+func (w *countedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return conn, buffered, err
+	}
+	w.act.status.CompareAndSwap(0, http.StatusSwitchingProtocols)
+	counted := &countedConn{conn, w.act}
+	if buffered.Reader.Buffered() == 0 {
+		buffered.Reader.Reset(counted) // WebSockets read by it
+	}
+	return counted, buffered, nil
+}
+
+type countedConn struct {
+	net.Conn
+	act *act
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.act.in.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.act.out.Add(int64(n))
+	return n, err
+}
