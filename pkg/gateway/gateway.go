@@ -48,7 +48,7 @@ type Gateway struct {
 	domain domain
 	api    huma.API
 	mux    *http.ServeMux
-	names  map[string]string // of the operations, by their patterns in mux
+	names  map[string]string  // of the operations, by their patterns in mux
 	end    context.CancelFunc // of lookups
 
 	calls    *calls

@@ -116,7 +116,9 @@ func (g *Gateway) explain(ctx context.Context, err error) error {
 		return problemOf(status)
 	}
 	if of, ok := errors.AsType[*unobserved](err); ok {
-		g.sometimes.Do(func() { g.Log.ErrorContext(ctx, "a call is not made, since an observer cannot record it", "error", of.error) })
+		g.sometimes.Do(func() {
+			g.Log.ErrorContext(ctx, "a call is not made, since an observer cannot record it", "error", of.error)
+		})
 		return errUnobserved.problem()
 	}
 	if _, ok := errors.AsType[*ofAll](err); ok {

@@ -27,9 +27,9 @@ type rawCall struct {
 	sandbox *launcher.Sandbox
 	command *Command     // of exec
 	grepped *GrepRequest // of grep
-	began   bool   // the answer has, so that an error can change nothing of it
-	started func() // what to call when the command that the call runs has started: see starting
-	ends    bool   // the command that the call runs ends when the caller leaves
+	began   bool         // the answer has, so that an error can change nothing of it
+	started func()       // what to call when the command that the call runs has started: see starting
+	ends    bool         // the command that the call runs ends when the caller leaves
 }
 
 // raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
