@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -157,36 +158,29 @@ func invalid(format string, args ...any) error {
 	return newProblem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...))
 }
 
-// launcherClasses are the classes of launchers' errors, and their statuses. The first that fits
-// counts.
-var launcherClasses = []struct {
-	err    error
-	class  string
-	status int
-}{
-	{launcher.ErrNotFound, "no_sandbox", http.StatusNotFound},
-	{launcher.ErrPaused, "paused", http.StatusConflict},
-	{launcher.ErrStale, "ended", http.StatusGone},
-	{launcher.ErrGone, "gone", http.StatusGone},
-	{launcher.ErrNotKept, "not_kept", http.StatusConflict},
-	{launcher.ErrNoLifetime, "no_lifetime", http.StatusConflict},
-	{launcher.ErrDeadline, "deadline", http.StatusConflict},
-	{launcher.ErrOwned, "owned", http.StatusConflict},
-	{launcher.ErrDrift, "drift", http.StatusConflict},
-	{launcher.ErrImage, "image", http.StatusUnprocessableEntity},
-	{launcher.ErrCannotStart, "cannot_start", http.StatusUnprocessableEntity},
-	{launcher.ErrCrashLoop, "crash_loop", http.StatusUnprocessableEntity},
-	{launcher.ErrNoStorageClass, "no_storage_class", http.StatusNotImplemented},
-	{launcher.ErrUnschedulable, "unschedulable", http.StatusServiceUnavailable},
-	{launcher.ErrNotReady, "not_ready", http.StatusServiceUnavailable},
-	{launcher.ErrRejected, "rejected", http.StatusUnprocessableEntity},
+// launcherStatuses are the statuses of the classes of launchers' errors.
+var launcherStatuses = map[string]int{
+	"no_sandbox":       http.StatusNotFound,
+	"paused":           http.StatusConflict,
+	"ended":            http.StatusGone,
+	"gone":             http.StatusGone,
+	"not_kept":         http.StatusConflict,
+	"no_lifetime":      http.StatusConflict,
+	"deadline":         http.StatusConflict,
+	"owned":            http.StatusConflict,
+	"drift":            http.StatusConflict,
+	"image":            http.StatusUnprocessableEntity,
+	"cannot_start":     http.StatusUnprocessableEntity,
+	"crash_loop":       http.StatusUnprocessableEntity,
+	"no_storage_class": http.StatusNotImplemented,
+	"unschedulable":    http.StatusServiceUnavailable,
+	"not_ready":        http.StatusServiceUnavailable,
+	"rejected":         http.StatusUnprocessableEntity,
 }
 
 func classify(err error) (class string, status int) {
-	for _, c := range launcherClasses {
-		if errors.Is(err, c.err) {
-			return c.class, c.status
-		}
+	if class := errclass.Of(err); class != "" {
+		return class, launcherStatuses[class]
 	}
 	if errors.As(err, new(*launcher.SpecError)) {
 		return "invalid", http.StatusUnprocessableEntity
