@@ -99,9 +99,8 @@ type OnClose string
 const (
 	CloseDefault OnClose = ""     // keep a sandbox whose id was given, and delete another
 	CloseKeep    OnClose = "keep" // keep it
-	// CloseDelete terminates it, also while it is paused and while others use it. It
-	// leaves alone a pod that a later Launch or Resume made, and, if this launch was
-	// exclusive, one that has had another exclusive owner since.
+	// CloseDelete terminates it, also while it is paused or others use it, but no pod that a later Launch or
+	// Resume made, nor, if this launch was exclusive, one that has had another exclusive owner since.
 	CloseDelete OnClose = "delete"
 )
 

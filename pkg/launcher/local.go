@@ -43,12 +43,8 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if err != nil {
 		return nil, wrap("launching", spec.ID, err)
 	}
-	if deletes && sandbox.Created {
-		sandbox.undo = func() error {
-			return l.Terminate(context.WithoutCancel(ctx), spec.ID)
-		}
-	}
-	return sandbox.endsBy(l), nil
+	sandbox.EndBy(l, deletes && sandbox.Created)
+	return sandbox, nil
 }
 
 // checkout puts the source into the sandbox. If that fails, a sandbox created for

@@ -53,10 +53,9 @@ type Pod struct {
 	// Lifetime is when the sandbox ends itself after its launch or resumption, unless it
 	// is extended ([Kubernetes.Extend]): 5 s to the ActiveDeadline, which 0 means.
 	Lifetime time.Duration
-	// IdleTimeout is how long the sandbox may be idle before it ends itself: 5 s or more,
-	// or 0 for ever. It is idle without a call but Info and the list of processes and, unless
-	// IdleIgnoresCommands, without a command, whatever that left behind. Its pod succeeds; see
-	// Take.OnStale.
+	// IdleTimeout is how long the sandbox may be idle before it ends itself: 5 s or more, or 0 for ever. It
+	// is idle without a call but Info and the list of processes and, unless IdleIgnoresCommands, without a
+	// command, whatever that left behind. Its pod succeeds; see Take.OnStale.
 	IdleTimeout         time.Duration
 	IdleIgnoresCommands bool
 }

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ReadOnlyDir is a directory of a pod that nobody there can change, move or remove. But
-// a command can replace a directory between it and a writable volume, such as
-// /workspace/a of /workspace/a/b. Directly in the workdir it is safe.
+// ReadOnlyDir is a directory of a pod that nobody in it can change, move or remove. But commands
+// can replace one between it and a writable volume, such as /workspace/a of /workspace/a/b. Directly
+// in the workdir it is safe.
 type ReadOnlyDir struct {
 	// Path is the directory, which is made if it is missing: absolute, without colons, and in its shortest
 	// form. It may be the workdir or the home directory, or above or below them; what is mounted in it can

@@ -91,6 +91,18 @@ func (s *Sandbox) keep() {
 	s.undo, s.removed = nil, true
 }
 
+// EndBy makes Terminate, and Close if it deletes, end a sandbox that l made.
+func (s *Sandbox) EndBy(l Launcher, deletes bool) {
+	s.endsBy(l)
+	if deletes {
+		s.undo = func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+			defer cancel()
+			return l.Terminate(ctx, s.ID)
+		}
+	}
+}
+
 // endsBy makes Terminate end the sandbox by its launcher.
 func (s *Sandbox) endsBy(l Launcher) *Sandbox {
 	s.endBy(func(ctx context.Context) error { return l.Terminate(ctx, s.ID) })
