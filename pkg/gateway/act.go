@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -60,6 +62,22 @@ type Observer interface {
 	End(ctx context.Context, a Act, o Outcome)
 }
 
+// Follower is an observer that also follows acts while they are under way, and learns of requests
+// that never became acts.
+type Follower interface {
+	Observer
+	// Arrive is called for each act when its caller has been let in. It returns the context of all
+	// that the act does. Of the Act only ID, Caller and At are known. The request is nil for an act
+	// inside of another; a server in a sandbox gets the headers that Arrive sets.
+	Arrive(ctx context.Context, a Act, r *http.Request) context.Context
+	// Launch is called when an act makes or resumes a sandbox. It returns the context of that, and
+	// what is called when there is a sandbox, or else with the class of the error. Others may wait
+	// for the same sandbox, so it may end after its act.
+	Launch(ctx context.Context, resume bool) (context.Context, func(s *launcher.Sandbox, class string))
+	// Refuse is called for each request that was not let in, with its answer.
+	Refuse(ctx context.Context, status int, class string)
+}
+
 // act is an Act under way.
 type act struct {
 	observers []Observer
@@ -83,14 +101,49 @@ func actOf(ctx context.Context) *act {
 	return &act{}
 }
 
-// newAct returns an act of a caller, and its context.
-func (g *Gateway) newAct(ctx context.Context, caller Caller) (*act, context.Context) {
+// newAct returns an act of a caller, and its context. The request is nil for an act inside of another.
+func (g *Gateway) newAct(ctx context.Context, caller Caller, r *http.Request) (*act, context.Context) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		panic(err) // the kernel has no random bytes
 	}
 	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, At: time.Now()}}
-	return a, context.WithValue(ctx, actKey{}, a)
+	ctx = context.WithValue(ctx, actKey{}, a)
+	for f := range followers(a.observers) {
+		ctx = f.Arrive(ctx, a.act, r)
+	}
+	return a, ctx
+}
+
+// followers returns those of the observers that are followers.
+func followers(all []Observer) iter.Seq[Follower] {
+	return func(yield func(Follower) bool) {
+		for _, o := range all {
+			if f, ok := o.(Follower); ok && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// followed is a launch that the followers are told of.
+func followed(resume bool, launch func(context.Context) (*launcher.Sandbox, error)) func(context.Context) (*launcher.Sandbox, error) {
+	return func(ctx context.Context) (*launcher.Sandbox, error) {
+		var tell []func(*launcher.Sandbox, string)
+		for f := range followers(actOf(ctx).observers) {
+			within, ended := f.Launch(ctx, resume)
+			ctx, tell = within, append(tell, ended)
+		}
+		s, err := launch(ctx)
+		class := ""
+		if err != nil {
+			class, _ = classify(err)
+		}
+		for _, ended := range tell {
+			ended(s, class)
+		}
+		return s, err
+	}
 }
 
 // is says what is done, as soon as it is known. What is empty changes nothing.

@@ -74,11 +74,20 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if id := actOf(r.Context()).act.ID; id != "" {
 		w.Header().Set(headerRequestID, id)
+	} else {
+		g.turnedAway(r.Context(), p)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	guard(w.Header())
 	stopReading(w, r)
 	writeProblem(w, err)
+}
+
+// turnedAway tells the followers of a request that was not let in.
+func (g *Gateway) turnedAway(ctx context.Context, p *Problem) {
+	for f := range followers(g.Observers) {
+		f.Refuse(ctx, p.Status, p.Class)
+	}
 }
 
 // writeProblem answers with what problem has returned, outside of huma's operations.
