@@ -119,7 +119,7 @@ func (l linkToken) parse(keys [][]byte, t *target) (expires time.Time, identity 
 	if len(l) != base64.RawURLEncoding.EncodedLen(linkTokenSize) {
 		return time.Time{}, nil, false
 	}
-	token, err := base64.RawURLEncoding.DecodeString(string(l))
+	token, err := base64.RawURLEncoding.Strict().DecodeString(string(l)) // one spelling alone
 	if err != nil {
 		return time.Time{}, nil, false
 	}

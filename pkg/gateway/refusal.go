@@ -41,13 +41,15 @@ func wholeSeconds(wait time.Duration) string {
 	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
 }
 
-// ended returns why a call was ended because of its token; nil if it was not.
+// ended returns why a call was ended because of its token or link; nil if it was not.
 func ended(cause error) *refusal {
 	switch {
 	case errors.Is(cause, ErrUnknownToken):
 		return errStale
 	case errors.Is(cause, errUntold):
 		return errNobodyKnows
+	case errors.Is(cause, errLinkOver):
+		return errStranger
 	}
 	return nil
 }
