@@ -25,7 +25,9 @@ func (g *Gateway) execOperations() {
 	g.rawWith(huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: sandboxRoot + "/exec", Summary: "Run a command",
 		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " +
-			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it.",
+			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it. " +
+			"A gateway that ends does not end it: lines break off with one of type reconnect, and the answer of a command that takes too long is 503, with its exec_id. " +
+			"Its output goes on at another gateway, by read-output.",
 		Parameters:  []*huma.Param{key},
 		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf(jsonType, g.schema(reflect.TypeFor[Command]()))},
 		Responses: map[string]*huma.Response{
@@ -83,12 +85,16 @@ type Started struct {
 
 // OutputLine is a line of an answer that follows a command.
 type OutputLine struct {
-	Type      string `json:"type" enum:"start,stdout,stderr,exit,running" doc:"the last line is exit, or running if the command is not to be followed"`
-	ExecID    string `json:"exec_id,omitempty" doc:"at the start"`
+	Type      string `json:"type" enum:"start,stdout,stderr,exit,running,reconnect" doc:"the last line is exit; running if the command is not to be followed; or reconnect if the gateway ends, and the command runs on"`
+	ExecID    string `json:"exec_id,omitempty" doc:"at the start, and of reconnect"`
 	Offset    *int64 `json:"offset,omitempty" doc:"where this part of stdout or stderr begins, in bytes"`
 	Data      string `json:"data,omitempty"`
 	DataOther []byte `json:"data_base64,omitempty" doc:"in place of data, if that is not UTF-8"`
 	Exit      *Exit  `json:"exit,omitempty"`
+
+	StdoutOffset *int64 `json:"stdout_offset,omitempty" doc:"of reconnect: where stdout goes on, by read-output at another gateway"`
+	StderrOffset *int64 `json:"stderr_offset,omitempty" doc:"of reconnect: where stderr does"`
+	StdinOffset  *int64 `json:"stdin_offset,omitempty" doc:"of reconnect to exec: how much input the command has taken; the rest is for write-stdin"`
 }
 
 // readCommand reads the body of exec.
@@ -146,7 +152,10 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 		return err
 	}
 	status, err := c.await(cmd.Process)
-	if err != nil {
+	switch {
+	case errors.Is(err, podapi.ErrDetached) && c.over():
+		return &leftRunning{cmd.ID}
+	case err != nil:
 		return err
 	}
 	out := Result{Exit: exitOf(cmd.ID, *status), StdoutOmitted: stdout.omitted(status.Stdout), StderrOmitted: stderr.omitted(status.Stderr)}
@@ -166,8 +175,11 @@ func (c *rawCall) execLines(cmd *podapi.Cmd) error {
 	}
 	err := c.line(OutputLine{Type: "start", ExecID: cmd.ID}, true)
 	close(started)
-	status, waitErr := c.await(cmd.Process)
-	if err := errors.Join(err, waitErr); err != nil {
+	status, left, waitErr := c.awaitHere(cmd.Process)
+	switch err := errors.Join(err, waitErr); {
+	case left:
+		return lines.reconnect(cmd.Process, cmd.Stdin != nil)
+	case err != nil:
 		return err
 	}
 	exit := exitOf(cmd.ID, *status)
@@ -191,38 +203,42 @@ func (c *rawCall) start(cmd *podapi.Cmd) error {
 	return cmd.Start()
 }
 
-// starting returns the context of a command that is to start: the call's, or one that outlives the
-// call. Until started is called, that one ends a while after the caller has left, so that a sandbox
-// that never answers holds nothing for good.
+// starting returns the context of a command that is to start: it outlives the call, or ends with
+// its caller, but not with the gateway. Until started is called, it ends a while after the call in
+// any case, so that a sandbox that never answers holds nothing for good.
 func (c *rawCall) starting(outlives bool) (ctx context.Context, started func()) {
-	if !outlives {
-		return c, func() {}
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c))
 	var mu sync.Mutex
 	var late *time.Timer
-	stop := context.AfterFunc(c, func() {
+	has := false // started
+	context.AfterFunc(c, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		late = time.AfterFunc(startTime, cancel)
+		switch {
+		case !outlives && !c.over():
+			cancel()
+		case !has:
+			late = time.AfterFunc(startTime, cancel)
+		}
 	})
 	return ctx, func() {
-		if !stop() {
-			mu.Lock()
-			defer mu.Unlock()
-			if late != nil {
-				late.Stop()
-			}
+		mu.Lock()
+		defer mu.Unlock()
+		has = true
+		if late != nil {
+			late.Stop()
 		}
 	}
 }
 
 // await returns how a process ended. If the caller leaves, the process runs on, unless it ends then.
+// If the gateway does, it runs on in any case.
 func (c *rawCall) await(p *podapi.Process) (*podapi.ExitStatus, error) {
-	if !c.ends {
-		stop := context.AfterFunc(c, func() { _ = p.Detach() })
-		defer stop()
-	}
+	defer context.AfterFunc(c, func() {
+		if !c.ends || c.over() {
+			_ = p.Detach()
+		}
+	})()
 	err := p.Wait()
 	if s := p.Status(); s != nil {
 		actOf(c).exited(s)

@@ -59,6 +59,7 @@ type Gateway struct {
 	lookups  *lookups // for strangers
 	linked   *lookups // for those with a link
 	streams  *openStreams
+	reach    reach
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
@@ -79,6 +80,7 @@ func New(o Options) *Gateway {
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), silence: silence,
 	}
+	g.reach.ask = g.askLauncher
 	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
 	g.lookups, g.linked = newLookups(life, find), newLookups(life, find)
 	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}
@@ -119,6 +121,9 @@ func (g *Gateway) addOperations() {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, done := g.streams.begin(w, r)
+	defer done()
+	w = &patientWriter{ResponseWriter: w}
 	switch t, err := g.targetOf(r); {
 	case err != nil:
 		g.refuse(w, r, err)
@@ -185,13 +190,4 @@ func OpenAPI() ([]byte, error) {
 	var indented bytes.Buffer
 	err = json.Indent(&indented, text, "", "  ")
 	return append(indented.Bytes(), '\n'), err
-}
-
-// Close ends the terminals, whose callers go on with another gateway, and the connections to
-// sandboxes. The sandboxes stay, and so do the terminals' processes.
-func (g *Gateway) Close() error {
-	g.streams.close()
-	g.end()
-	g.calls.close()
-	return g.held.close()
 }

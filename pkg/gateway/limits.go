@@ -118,6 +118,21 @@ const (
 	peerSilence = time.Minute
 	// farewell is how long a terminal's connection stays for the caller to read its end.
 	farewell = 5 * time.Second
+	// answerSilence is how long a caller may read nothing of an answer that has more to say, and
+	// answerPart how much is written at a time, in bytes: a caller that reads slower than a
+	// kilobyte a second is cut off.
+	answerSilence = time.Minute
+	answerPart    = 64 << 10
+	// handover is how long a watch goes on after its caller was told to watch elsewhere: the other
+	// watch begins meanwhile, so that no change is missed.
+	handover = 5 * time.Second
+	// reconnectAfter is when a page should watch again that does so only when the stream has ended.
+	reconnectAfter = time.Second
+	// What Ready asks of the launcher: how often, for how long it waits, and for how long an answer
+	// counts: an API server that is restarted is away for less.
+	reachInterval = 5 * time.Second
+	reachTime     = 10 * time.Second
+	reachableFor  = 30 * time.Second
 	// socketBuffer bounds what the kernel keeps for a caller that reads slowly, in bytes.
 	socketBuffer = 128 << 10
 	// closeTime bounds how long Close waits: a detach from a process, and a farewell.

@@ -28,6 +28,8 @@ type Problem struct {
 	Until *time.Time `json:"until,omitempty" doc:"when a quota or budget that is used up may have room; missing if that is not known"`
 	// Offset is of stdin_gap and stdin_closed.
 	Offset *int64 `json:"offset,omitempty" doc:"how much input was taken, if other input was refused"`
+	// ExecID is of a 503 to an exec, from a gateway that ends.
+	ExecID string `json:"exec_id,omitempty" doc:"the command that runs on, if the gateway ended before it"`
 }
 
 // problemType is the type of errors in the document.
@@ -104,8 +106,11 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 }
 
 func (g *Gateway) explain(ctx context.Context, err error) error {
+	if left, ok := errors.AsType[*leftRunning](err); ok {
+		return left.problem()
+	}
 	if why := ended(context.Cause(ctx)); why != nil {
-		return why.problem()
+		err = why
 	}
 	if b, ok := errors.AsType[*busy](err); ok {
 		return huma.ErrorWithHeaders(b.problem(), http.Header{"Retry-After": {wholeSeconds(b.wait)}})

@@ -23,7 +23,8 @@ func (g *Gateway) processOperations() {
 	execID.Required = true
 	g.raw(huma.Operation{
 		OperationID: "read-output", Method: http.MethodGet, Path: processes + "/{exec_id}/output", Summary: "Read the output of a command, from an offset on",
-		Description: "Output that the sandbox no longer has is left out: the first part begins at a higher offset.",
+		Description: "Output that the sandbox no longer has is left out: the first part begins at a higher offset. " +
+			"A last line of type reconnect says where it goes on at another gateway, because this one ends.",
 		Parameters: []*huma.Param{
 			execID,
 			param("query", "stdout_offset", huma.TypeInteger, "where stdout begins, in bytes"),
@@ -112,8 +113,10 @@ func (c *rawCall) output() error {
 	if err != nil {
 		return err
 	}
-	status, err := c.await(p)
+	status, left, err := c.awaitHere(p)
 	switch {
+	case left && follow:
+		return lines.reconnect(p, false)
 	case errors.Is(err, podapi.ErrDetached) && c.Err() == nil:
 		return lines.end(OutputLine{Type: "running"})
 	case err != nil:

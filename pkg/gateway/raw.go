@@ -25,6 +25,7 @@ type rawCall struct {
 	schemas huma.Registry
 	queries url.Values
 	sandbox *launcher.Sandbox
+	streams *openStreams
 	command *Command     // of exec
 	grepped *GrepRequest // of grep
 	began   bool         // the answer has, so that an error can change nothing of it
@@ -49,7 +50,7 @@ func (g *Gateway) rawWith(op huma.Operation, read func(*rawCall) (Detail, error)
 	g.api.OpenAPI().AddOperation(&op)
 	g.api.Adapter().Handle(&op, g.api.Middlewares().Handler(func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
-		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas}
+		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas, streams: g.streams}
 		detail, err := c.readWith(read)
 		if err == nil {
 			err = begin(c, detail)

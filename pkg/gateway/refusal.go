@@ -41,8 +41,9 @@ func wholeSeconds(wait time.Duration) string {
 	return strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10)
 }
 
-// ended returns why a call was ended because of its token or link; nil if it was not.
-func ended(cause error) *refusal {
+// ended returns why a call was ended because of its token or link, or by the gateway's end; nil if it
+// was not.
+func ended(cause error) error {
 	switch {
 	case errors.Is(cause, ErrUnknownToken):
 		return errStale
@@ -50,6 +51,8 @@ func ended(cause error) *refusal {
 		return errNobodyKnows
 	case errors.Is(cause, errLinkOver):
 		return errStranger
+	case errors.Is(cause, errClosing):
+		return errEnding
 	}
 	return nil
 }
@@ -57,6 +60,7 @@ func ended(cause error) *refusal {
 var (
 	errStale       = &refusal{http.StatusUnauthorized, "unauthenticated", ErrUnknownToken.Error()}
 	errNobodyKnows = &refusal{http.StatusServiceUnavailable, "unavailable", errUntold.Error()}
+	errEnding      = &busy{&refusal{http.StatusServiceUnavailable, "unavailable", errClosing.Error()}, time.Second}
 )
 
 // refuse answers a request that is not let in, or not passed to a sandbox.

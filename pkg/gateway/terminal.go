@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/base64"
 	"math"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gorilla/websocket"
@@ -242,8 +240,6 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 // abandon ends a process that nobody will know of.
 func (t *terminal) abandon() {
 	if t.own {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.call), farewell)
-		defer cancel()
-		_ = t.call.sandbox.Signal(ctx, t.id, syscall.SIGKILL)
+		t.call.abandon(t.id)
 	}
 }

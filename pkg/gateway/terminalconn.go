@@ -54,7 +54,7 @@ var (
 // serve carries the terminal until its process ends, or somebody leaves it.
 func (t *terminal) serve() error {
 	defer t.conn.Close()
-	if conn, ok := t.conn.NetConn().(interface{ SetWriteBuffer(int) error }); ok {
+	if conn, ok := socketOf(t.conn.NetConn()).(interface{ SetWriteBuffer(int) error }); ok {
 		_ = conn.SetWriteBuffer(socketBuffer)
 	}
 	err := t.event(TerminalEvent{Type: "start", ExecID: t.id, StdinOffset: &t.stdin.Offset, StdinOpen: &t.stdin.Open})

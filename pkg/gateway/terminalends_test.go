@@ -121,7 +121,7 @@ func TestGatewayThatEndsLetsItsTerminalsRunOn(t *testing.T) {
 		t.Error(err)
 	}
 	c.ends(websocket.CloseGoingAway)
-	if got := d.send("a", "GET", job+"/processes", ""); !strings.Contains(got.text, c.first.ExecID) || strings.Contains(got.text, `"exit"`) {
+	if got := d.another().send("a", "GET", job+"/processes", ""); !strings.Contains(got.text, c.first.ExecID) || strings.Contains(got.text, `"exit"`) {
 		t.Errorf("the terminal does not run on: %s", got.text)
 	}
 }

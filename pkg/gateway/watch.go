@@ -17,7 +17,9 @@ func (g *Gateway) watchOperations() {
 	g.raw(huma.Operation{
 		OperationID: "watch", Method: http.MethodGet, Path: sandboxRoot + "/watch", Summary: "Follow changes to files, as server-sent events",
 		Description: "The first event is ready: every change from then on is one of create, write, remove, rename and chmod. " +
-			"overflow says that changes were lost, so that the files must be read again; error, with a problem, is the last event.",
+			"overflow says that changes were lost, so that the files must be read again; error, with a problem, is the last event. " +
+			"reconnect says that the gateway ends in some seconds: who watches with another one now, and leaves this one when that is ready, misses nothing. " +
+			"Who does so later must read the files again.",
 		Parameters: []*huma.Param{
 			pathParam,
 			param("query", "recursive", huma.TypeBoolean, "watch the whole tree, with directories that are made later"),
@@ -60,8 +62,17 @@ func (c *rawCall) watch(g *Gateway) error {
 	ctx, stop := context.WithCancel(c)
 	defer stop()
 	changes := c.follow(ctx, o)
+	closing := c.streams.closing.Done()
+	var end <-chan time.Time
 	for {
 		select {
+		case <-closing:
+			if err := c.reconnect(); err != nil {
+				return err
+			}
+			closing, end = nil, time.After(handover)
+		case <-end:
+			return nil
 		case f, ok := <-changes:
 			switch {
 			case !ok || c.Err() != nil:
@@ -110,6 +121,17 @@ func changeOf(e fsops.WatchEvent) Change {
 	out.Path, out.PathOther = split(e.Path)
 	out.From, out.FromOther = split(e.From)
 	return out
+}
+
+// reconnect has the caller watch elsewhere, with little delay if it does so only at the end.
+func (c *rawCall) reconnect() error {
+	if !c.began {
+		c.begin(eventsType)
+	}
+	if _, err := fmt.Fprintf(c.w, "retry: %d\n", reconnectAfter.Milliseconds()); err != nil {
+		return err
+	}
+	return c.event("reconnect", Change{Time: time.Now()})
 }
 
 // event sends a server-sent event at once.
