@@ -44,11 +44,10 @@ type Client struct {
 // DialOptions says how [Dial] reaches an agent.
 type DialOptions struct {
 	Dial func(ctx context.Context) (net.Conn, error) // opens the transport of each connection
-	// Retry, if not nil, is called after each failed try, a TLS failure or
-	// [ErrWrongPod] included, but not after [ErrUnauthenticated]. It waits, and returns nil for
-	// another try, or the error that the waiting calls get. All tries together, and
-	// ctx, end after 20 s. Without Retry there is one, and calls then fail with
-	// [ErrUnavailable].
+	// Retry, if not nil, is called after each failed try, a TLS failure or [ErrWrongPod] included, but not
+	// after [ErrUnauthenticated]. It waits, and returns nil for another try, or the error that the waiting
+	// calls get. All tries together, and ctx, end after 20 s. Without Retry there is one, and calls then
+	// fail with [ErrUnavailable].
 	Retry    func(ctx context.Context, try int, err error) error
 	Identity *Identity // of the caller, for TLS; with nil the transport must be safe
 	PodUID   string    // of the pod that the agent must belong to; empty accepts any
@@ -64,6 +63,7 @@ type DialOptions struct {
 	// of [Process.Wait]. When Retry has given up, it also means that the agent is gone, and the
 	// process with it. Nil means that nothing is known. Its ctx ends after 10 s.
 	Lost func(ctx context.Context) error
+	GRPC []grpc.DialOption // for the connection, such as what a gateway needs: an authority, metadata, interceptors
 }
 
 // redial is how soon a connection is made anew: a sandbox that restarts is back
@@ -79,7 +79,7 @@ func Dial(opts DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///podagent",
+	conn, err := grpc.NewClient("passthrough:///podagent", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the transport's
 		grpc.WithContextDialer(t.dial),
 		grpc.WithUnaryInterceptor(t.unary),
@@ -94,7 +94,7 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithIdleTimeout(idleTimeOf(opts)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
-	)
+	}, opts.GRPC...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +175,9 @@ func (d *deferred) lost(ctx context.Context) error {
 }
 
 func (d *deferred) Close() error { return d.shut() }
+
+// Conn carries calls of podapi.proto, for those who pass on others' calls.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Close ends the connection and the calls under way. Processes run on.
 func (c *Client) Close() error {

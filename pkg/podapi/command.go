@@ -26,25 +26,22 @@ type Cmd struct {
 	// Stdin, if not nil, is read to its end into standard input, which is /dev/null
 	// otherwise. The run does not wait for a Read when the process has ended.
 	Stdin io.Reader
-	// Stdout and Stderr get the output, each from one goroutine: the same one if they
-	// are the same writer. Nil discards. An error of a Write kills the process, and
-	// Wait returns it. A writer that blocks holds up the process when its buffers are
-	// full, and the other output with it.
+	// Stdout and Stderr get the output, each from one goroutine: the same one if they are the same writer.
+	// Nil discards. An error of a Write kills the process, and Wait returns it. A writer that blocks holds
+	// up the process when its buffers are full, and the other output with it.
 	Stdout, Stderr io.Writer
 	// StdoutAt and StderrAt are as in [AttachOptions]: a repeated command may have lost output.
 	StdoutAt, StderrAt func(offset int64)
-	// Timeout ends the process and all that it started: TERM, and KILL a second
-	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never. If
-	// the agent has not said how the process ended after ResumeTimeout, or 10 s if that
-	// is longer, Wait returns [ErrUnavailable].
+	// Timeout ends the process and all that it started: TERM, and KILL a second later. The output so far is
+	// kept, and the reason is [TimedOut]. 0 means never. If the agent has not said how the process ended
+	// after ResumeTimeout, or 10 s if that is longer, Wait returns [ErrUnavailable].
 	Timeout time.Duration
 	// Terminal, if not nil, gives the process a terminal of this size. All its
 	// output is standard output then. The caller sets its own terminal to raw mode.
 	Terminal *TerminalSize
 	Rlimits  []Rlimit // of the process and of what it starts
-	// ResumeTimeout is how long the client tries to connect after a cut. Then Wait
-	// returns [ErrUnavailable], and the process runs on. 0 means
-	// [DefaultResumeTimeout], less than 0 that a cut ends the run at once.
+	// ResumeTimeout is how long the client tries to connect after a cut. Then Wait returns [ErrUnavailable],
+	// and the process runs on. 0 means [DefaultResumeTimeout], less than 0 that a cut ends the run at once.
 	ResumeTimeout time.Duration
 	ID            string   // the exec id, a UUIDv7; Start chooses one when it is empty
 	Process       *Process // the run, once Start has succeeded

@@ -22,7 +22,7 @@ func (c codec) unmarshal(data mem.BufferSlice, v any) error {
 	}
 	whole := data.MaterializeToBuffer(c.pool)
 	defer whole.Free()
-	if _, ok := countElements(whole.ReadOnlyData(), descriptor, maxElements); !ok {
+	if !FewElements(whole.ReadOnlyData(), descriptor, maxElements) {
 		return fmt.Errorf("%s of %d bytes has more than %d fields", descriptor.Name(), data.Len(), maxElements)
 	}
 	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
@@ -32,6 +32,13 @@ func (c codec) unmarshal(data mem.BufferSlice, v any) error {
 func isAnswer(d protoreflect.MessageDescriptor) bool {
 	name := string(d.Name())
 	return strings.HasSuffix(name, "Response") || strings.HasSuffix(name, "Reply")
+}
+
+// FewElements reports whether an encoded message has no more than this many fields, with those of its
+// parts: small ones take a hundred times as much memory when they are decoded.
+func FewElements(message []byte, d protoreflect.MessageDescriptor, most int) bool {
+	_, ok := countElements(message, d, most)
+	return ok
 }
 
 // countElements counts the fields of an encoded message, and of the messages in it. It
