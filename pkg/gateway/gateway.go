@@ -129,6 +129,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, err)
 	case t != nil:
 		g.route(w, r, t)
+	case isGRPC(r):
+		guard(w.Header())
+		g.servePodapi(w, r)
 	default:
 		guard(w.Header())
 		g.identified(w, r, http.HandlerFunc(g.operate))

@@ -22,6 +22,12 @@ const (
 	// readTries is how often an answer with a file is begun anew, because the file was replaced
 	// between the look at it and the read.
 	readTries = 10
+	// elementLimit is how many fields the first message of a call of podapi may have, with those of its
+	// parts: more arguments than Linux takes. Each takes two bytes, and up to a hundred when it is decoded.
+	elementLimit = 1 << 18
+	// statusTextLimit is how much of an error's text a status of gRPC has, in bytes: it is sent twice
+	// in the trailer, where many clients take 8 KiB in all.
+	statusTextLimit = 1 << 10
 	// startTime is how long a command whose caller has left may take to start.
 	startTime = 30 * time.Second
 	// listLimit is how many entries of a directory an answer has.

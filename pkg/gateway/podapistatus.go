@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
+)
+
+// errorDomain is that of the gateway's own errors in statuses of gRPC (google.rpc.ErrorInfo).
+const errorDomain = "podagent.gateway"
+
+// grpcCodes are the codes of the problems that callers of REST get by these statuses.
+var grpcCodes = map[int]codes.Code{
+	http.StatusUnauthorized:        codes.Unauthenticated,
+	http.StatusForbidden:           codes.PermissionDenied,
+	http.StatusNotFound:            codes.NotFound,
+	http.StatusConflict:            codes.FailedPrecondition,
+	http.StatusGone:                codes.FailedPrecondition,
+	http.StatusUnprocessableEntity: codes.InvalidArgument,
+	http.StatusTooManyRequests:     codes.ResourceExhausted,
+	http.StatusNotImplemented:      codes.Unimplemented,
+	http.StatusBadGateway:          codes.Unavailable,
+	http.StatusServiceUnavailable:  codes.Unavailable,
+	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
+}
+
+// grpcStatus returns the status for how a call of podapi ended: the agent's own, or the gateway's.
+func (g *Gateway) grpcStatus(ctx context.Context, err error) *status.Status {
+	a := actOf(ctx)
+	if err == nil {
+		return status.New(codes.OK, "")
+	}
+	unknown, isUnknown := err.(*unknownMethod)
+	of, isStatus := err.(interface{ GRPCStatus() *status.Status })
+	switch {
+	case isUnknown:
+		a.failed("unsupported")
+		a.status.Store(http.StatusNotImplemented)
+		return status.New(codes.Unimplemented, cut(unknown.Error()))
+	case isStatus && ended(context.Cause(ctx)) == nil:
+		s := agentStatus(of.GRPCStatus())
+		class, like := classify(wire.FromStatus(s.Err()))
+		a.failed(class)
+		a.status.Store(int32(like))
+		return s
+	}
+	p := problemOf(g.problem(ctx, err))
+	a.status.Store(int32(p.Status))
+	return problemStatus(p, busyFor(err))
+}
+
+// agentStatus returns the status that an agent, or the way to it, has ended a call with. Agents may be
+// hostile: of its details only the error passes, so that none seems to be the gateway's.
+func agentStatus(s *status.Status) *status.Status {
+	clean := status.New(s.Code(), cut(s.Message()))
+	if e := wire.Detail(s.Err()); e != nil {
+		return withDetails(clean, e)
+	}
+	return clean
+}
+
+// problemStatus returns a problem as a status. Its class is there twice: by its name, and as the class
+// of podapi that is nearest to it, for clients that know no gateway.
+func problemStatus(p *Problem, wait time.Duration) *status.Status {
+	code, ok := grpcCodes[p.Status]
+	if !ok {
+		code = codes.Unknown
+	}
+	class := pb.Class(pb.Class_value["CLASS_"+strings.ToUpper(p.Class)])
+	switch {
+	case wait > 0, p.Status == http.StatusServiceUnavailable:
+		class = pb.Class_CLASS_UNAVAILABLE // who waits for a command goes on waiting
+	case p.Status == http.StatusBadGateway && class == pb.Class_CLASS_UNAUTHENTICATED:
+		class = pb.Class_CLASS_UNSPECIFIED // it is not the caller who is not known
+	}
+	message := cut(p.Detail)
+	info := &errdetails.ErrorInfo{Reason: p.Class, Domain: errorDomain}
+	if p.Until != nil {
+		info.Metadata = map[string]string{"until": p.Until.Format(time.RFC3339)}
+	}
+	details := []protoadapt.MessageV1{&pb.Error{Class: class, Message: message}, info}
+	if wait > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	return withDetails(status.New(code, message), details...)
+}
+
+func withDetails(s *status.Status, details ...protoadapt.MessageV1) *status.Status {
+	if with, err := s.WithDetails(details...); err == nil {
+		return with
+	}
+	return s
+}
+
+// cut returns a text that is short enough for a header, and UTF-8.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), statusTextLimit)], "\uFFFD")
+}
