@@ -18,7 +18,8 @@ import (
 )
 
 const gatewayHelp = `Gateway serves sandboxes over HTTP, to callers of any language: their life, files,
-searches and commands below /api/v1/sandboxes, described at /openapi.json, and requests to
+searches and commands below /api/v1/sandboxes, described at /openapi.json, the tools of
+"orchestrator mcp" at /mcp, in the sandbox of /mcp?sandbox=ID or one for each session, and requests to
 servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --domain, by
 host names: those are for browsers, too, and nothing else may be served below the domain.
 

@@ -29,7 +29,7 @@ func (g *Gateway) policy(ctx context.Context) (*Policy, error) {
 
 // identified passes a request for an operation on with its caller, or refuses it.
 func (g *Gateway) identified(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if !strings.HasPrefix(r.URL.Path, "/api/") {
+	if !strings.HasPrefix(r.URL.Path, "/api/") && r.URL.Path != mcpPath {
 		next.ServeHTTP(w, r) // what everybody may see
 		return
 	}

@@ -17,6 +17,8 @@
 //   - The operation (sandboxes.go, files.go, exec.go and their like). What a create may ask for is
 //     in spec.go, policy.go and volumes.go. What is made or resumed fits into quota and budget
 //     (reserve.go), which gateways agree on in the [Ledger] (book.go).
+//   - A message of the Model Context Protocol in place of an operation (mcp.go), which works in the
+//     sandbox that it names or in its session's own (mcpsessions.go, mcpsandbox.go).
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
 //     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
 //

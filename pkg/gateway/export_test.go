@@ -1,11 +1,16 @@
 package gateway
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // What tests of other packages see.
 var (
 	LauncherID = launcherID
 	NameOf     = nameOf
+
+	NewSessionID = newSessionID
 )
 
 // SetSilence sets after which time the caller of a terminal is asked for a sign of life.
@@ -13,3 +18,6 @@ func SetSilence(g *Gateway, d time.Duration) { g.silence = d }
 
 // SetPatience sets how long callers wait for a sandbox.
 func SetPatience(g *Gateway, d time.Duration) { g.held.patience = d }
+
+// SweepSessions looks for sandboxes of sessions that have been idle for so long, until ctx ends.
+func SweepSessions(ctx context.Context, g *Gateway, idle time.Duration) { g.mcp.sweep(ctx, idle) }

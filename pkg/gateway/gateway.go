@@ -60,6 +60,7 @@ type Gateway struct {
 	linked   *lookups // for those with a link
 	streams  *openStreams
 	reach    reach
+	mcp      *mcpSessions
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
@@ -87,6 +88,11 @@ func New(o Options) *Gateway {
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)
 	g.addOperations()
+	g.mcp = newMCPSessions(g)
+	g.mux.Handle(mcpPath, g.mcp)
+	if g.isLocal() {
+		go g.mcp.sweep(life, g.mcp.idle)
+	}
 	g.names = operationNames(g.api.OpenAPI())
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return g

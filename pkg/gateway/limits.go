@@ -105,6 +105,17 @@ const (
 	// bookTimeout is how long the gateway tries to write what tenants have: other gateways write
 	// as well, and each lists the sandboxes first.
 	bookTimeout = 30 * time.Second
+	// sessionIdle is how long a session of the Model Context Protocol lasts after its last call: a
+	// person may be away for a meal. A local sandbox of one that has ended is found sweepsInIdle
+	// times in that time.
+	sessionIdle  = time.Hour
+	sweepsInIdle = 6
+	// sessionsKept is how many sessions of a tenant a gateway remembers, of 80 kB each: more than it
+	// has agents at work. tidyTime is how long it takes at most to remove what one of them kept.
+	sessionsKept = 64
+	tidyTime     = 10 * time.Second
+	// sessionIDLimit is how long a session's id may be, in bytes: they are of 70.
+	sessionIDLimit = 128
 	// launchSpare is how long a launch may take beyond the time until the agent answers: to make
 	// the pod, to wait for an earlier one of the id to go, and to remove what failed. clockSkew is
 	// by how much the clocks of gateways may differ, and more.

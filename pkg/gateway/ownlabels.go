@@ -22,6 +22,8 @@ const (
 	labelRequest = ownLabels + "request"
 	// labelAutoPause is of one that pauses when it is idle, and is resumed by calls.
 	labelAutoPause = ownLabels + "auto-pause"
+	// labelSession is of one that a session made for itself, and says of which protocol.
+	labelSession = ownLabels + "session"
 	// labelPublic has the ports that anybody may call, with portSeparator between them: up to
 	// ten, since a label has 63 bytes.
 	labelPublic   = ownLabels + "public-ports"
@@ -67,7 +69,7 @@ func withOwn(labels map[string]string, caller Caller, key string, of *newSandbox
 // withoutOwn returns the labels of a sandbox that callers see.
 func withoutOwn(labels map[string]string) map[string]string {
 	seen := maps.Clone(labels)
-	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic} {
+	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic, labelSession} {
 		delete(seen, name)
 	}
 	return seen

@@ -29,6 +29,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 // go on elsewhere. The sandboxes stay, and so do their processes.
 func (g *Gateway) Close() error {
 	g.streams.finish()
+	g.mcp.close()
 	g.end()
 	g.calls.close()
 	return g.held.close()

@@ -34,11 +34,13 @@ import (
 
 // New returns a server for the session's tools and the sandbox's files. It uses
 // them only when a client does, so a lazy sandbox ([launcher.Lazy]) is launched
-// only if needed. The caller keeps both, and closes them.
-func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
+// only if needed. The caller keeps both, and closes them. With versions, the server
+// speaks only these of the protocol.
+func New(sandbox *launcher.Sandbox, session *tools.Session, versions ...string) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: wire.Version()}, &mcp.ServerOptions{
 		// The tools never change, and there is no log for clients.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+		SupportedProtocolVersions: versions,
 	})
 	for _, spec := range session.Specs() {
 		server.AddTool(toolOf(spec), func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
