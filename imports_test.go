@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
@@ -44,7 +44,8 @@ var mayImport = map[string][]string{
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
 	"pkg/launcher/agentsandbox":         {"pkg/launcher", "pkg/launcher/podmeta", "pkg/launcher/internal/uses"},
 	"pkg/launcher/ledger":               {"pkg/launcher/podmeta", "pkg/launcher/internal/lockfile"},
-	"pkg/launcher/errclass":            {"pkg/launcher"},
+	"pkg/launcher/errclass":             {"pkg/launcher"},
+	"pkg/launcher/leader":               {"pkg/launcher/podmeta", "pkg/launcher/internal/lockfile"},
 	"pkg/launcher/internal/uses":        {},
 	"pkg/launcher/internal/interleave":  {},
 	"pkg/launcher/internal/lockfile":    {},

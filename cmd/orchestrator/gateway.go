@@ -32,7 +32,8 @@ names, or gateway makes one up and prints it.
 The flags of "orchestrator up" say what a new sandbox is like.
 
 Gateway keeps nothing by itself: any number of them may serve the same sandboxes. They
-stay when it ends.`
+stay when it ends. One of the gateways removes the pods and files of those that are over,
+and keeps "orchestrator reap" from the others.`
 
 // soleTenant is the tenant of a gateway without a file of keys.
 const soleTenant = "main"
@@ -48,6 +49,7 @@ type gatewayFlags struct {
 	linkKeys string
 	accounts bool
 	audience string
+	sweep    bool
 }
 
 func gatewayCommand(a *app) *cobra.Command {
@@ -85,9 +87,15 @@ func gatewayCommand(a *app) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return a.serveGateway(cmd.Context(), &opts, gateway.Options{
+			options := gateway.Options{
 				Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: opts.domain, LinkKeys: links, Log: a.logger(),
-			})
+			}
+			if opts.sweep {
+				if options.Leader, err = leaderOf(l, a.logger()); err != nil {
+					return local(err)
+				}
+			}
+			return a.serveGateway(cmd.Context(), &opts, options)
 		},
 	}
 	opts.define(cmd)
@@ -106,7 +114,8 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.audience, "audience", gateway.DefaultAudience, "the `AUDIENCE` of service accounts' tokens")
 	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost by HTTP at the port of --listen, else by HTTPS, which a proxy has to provide")
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
-	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
+	flags.BoolVar(&o.sweep, "sweep", true, "let one of the gateways over the same sandboxes remove what is over: see docs/gateway.md")
+	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
 	o.http.flags = flags
 }
 

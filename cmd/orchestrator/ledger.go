@@ -53,6 +53,14 @@ func (l *lazyLedger) Amend(ctx context.Context, name string, change ledger.Chang
 	return opened.Amend(ctx, name, change)
 }
 
+func (l *lazyLedger) Names(ctx context.Context) ([]string, error) {
+	opened, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Names(ctx)
+}
+
 func (l *lazyLedger) get(ctx context.Context) (gateway.Ledger, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,6 +20,8 @@ type Ledger interface {
 	// times, and must look up again each time what it looks up. The time is until when the text
 	// means anything.
 	Amend(ctx context.Context, name string, change func(ctx context.Context, old []byte) ([]byte, time.Time, error)) error
+	// Names returns the names of the texts that are there.
+	Names(ctx context.Context) ([]string, error)
 }
 
 // A tenant's book says what its gateways have reserved. It is a text in the ledger. Whoever makes a
@@ -247,6 +249,9 @@ func (b *book) writeAll() {
 	}
 }
 
+// bookPrefix begins the names of books in the ledger, before that of the tenant.
+const bookPrefix = "quota."
+
 // errNoLedger says that a gateway cannot count.
 var errNoLedger = errors.New("the gateway has no ledger")
 
@@ -256,7 +261,7 @@ func (b *book) writeBatch(batch []*entry) {
 	defer cancel()
 	err := errNoLedger
 	if ledger := b.gateway.Ledger; ledger != nil {
-		err = ledger.Amend(ctx, "quota."+b.tenant, func(ctx context.Context, old []byte) ([]byte, time.Time, error) {
+		err = ledger.Amend(ctx, bookPrefix+b.tenant, func(ctx context.Context, old []byte) ([]byte, time.Time, error) {
 			p := &page{list: sync.OnceValues(func() (map[string]*launcher.Summary, error) { return b.sandboxes(ctx) })}
 			if err := p.parse(old, time.Now()); err != nil {
 				return nil, time.Time{}, err

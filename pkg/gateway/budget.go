@@ -92,6 +92,16 @@ func (p *page) open(key, id string, s span) {
 	p.Keys[key].Open[id] = s
 }
 
+// anyOpen reports whether a key's sandbox lives.
+func (p *page) anyOpen() bool {
+	for _, a := range p.Keys {
+		if len(a.Open) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *page) isOpen(id string) bool {
 	for _, a := range p.Keys {
 		if _, ok := a.Open[id]; ok {
@@ -124,6 +134,9 @@ func (p *page) settleAccounts() {
 // closeEnded closes the spans of sandboxes that live no more: they ended by themselves, or without
 // a gateway.
 func (p *page) closeEnded() error {
+	if !p.anyOpen() {
+		return nil
+	}
 	all, err := p.list()
 	if err != nil {
 		return err

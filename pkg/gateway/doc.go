@@ -22,6 +22,9 @@
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
 //     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
 //
+// Beside requests, one gateway for all ends what is over, and keeps the rest from being reaped
+// (sweep.go).
+//
 // Errors leave as problem details with the class of podapi (problem.go). The operations describe
 // themselves: the document is at /openapi.json.
 package gateway

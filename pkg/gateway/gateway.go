@@ -38,6 +38,9 @@ type Options struct {
 	LinkKeys *LinkKeys
 	// Observers are told of what callers do, in this order.
 	Observers []Observer
+	// Leader chooses the gateway that sweeps (sweep.go), among all over the same sandboxes. Without it
+	// this one does not.
+	Leader Leader
 	// Log gets what the caller is not told; nil discards it.
 	Log *slog.Logger
 }
@@ -61,6 +64,7 @@ type Gateway struct {
 	streams  *openStreams
 	reach    reach
 	mcp      *mcpSessions
+	sweeper  sweeper
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
@@ -95,6 +99,7 @@ func New(o Options) *Gateway {
 	}
 	g.names = operationNames(g.api.OpenAPI())
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	g.startSweeper(life)
 	return g
 }
 

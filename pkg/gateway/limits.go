@@ -121,6 +121,21 @@ const (
 	// by how much the clocks of gateways may differ, and more.
 	launchSpare = time.Minute
 	clockSkew   = time.Minute
+	// sweepInterval is how often the gateway that leads looks at all sandboxes: that is one list, and
+	// what has ended may stay for so long. sweepsAtOnce bounds what it does at once, and sweepTime each
+	// act: files take some seconds to go.
+	sweepInterval = 30 * time.Second
+	sweepsAtOnce  = 16
+	sweepTime     = time.Minute
+	// settleInterval is how often it settles the books of tenants, which lists the sandboxes once for
+	// each tenant with a budget. A budget is charged for as long after a sandbox has ended by itself.
+	settleInterval = 5 * time.Minute
+	// beatAfter is after how long without a heartbeat it says that a sandbox is needed: reapers wait
+	// for several times as long.
+	beatAfter = 5 * time.Minute
+	// expiredStay is how long the files of a sandbox outlive its lifetime: the launcher removes none
+	// before.
+	expiredStay = 24 * time.Hour
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 	// stdinLimit is how much standard input a request may bring, in bytes: all of it is held

@@ -31,6 +31,7 @@ func (g *Gateway) Close() error {
 	g.streams.finish()
 	g.mcp.close()
 	g.end()
+	g.sweeper.Wait()
 	g.calls.close()
 	return g.held.close()
 }

@@ -35,6 +35,8 @@ func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launc
 	switch {
 	case findErr != nil:
 		return nil, fmt.Errorf("%w, and cannot tell whether to wake it: %w", err, findErr)
+	case summary.State == launcher.Paused && hasExpired(summary):
+		return nil, fmt.Errorf("%w: its lifetime is over", launcher.ErrStale)
 	case !sleeps(summary):
 		return nil, err
 	case !wake:
@@ -68,14 +70,20 @@ var mayBeAsleep = []error{launcher.ErrPaused, launcher.ErrStale, launcher.ErrGon
 
 // stateOf is the state of a sandbox as callers see it: one that pauses by itself has ended its pod.
 func stateOf(s launcher.Summary) launcher.State {
-	if s.State == launcher.Ended && sleeps(s) {
+	switch {
+	case s.State == launcher.Ended && sleeps(s):
 		return launcher.Paused
+	case s.State == launcher.Paused && hasExpired(s):
+		return launcher.Ended
 	}
 	return s.State
 }
 
+// hasExpired reports whether the lifetime of a sandbox is over.
+func hasExpired(s launcher.Summary) bool { return !s.Expires.IsZero() && !time.Now().Before(s.Expires) }
+
 // sleeps reports whether a sandbox is one that calls resume. One whose lifetime is over is not.
 func sleeps(s launcher.Summary) bool {
 	return s.Labels[labelAutoPause] != "" && (s.State == launcher.Paused || s.State == launcher.Ended || s.State == launcher.Terminating) &&
-		(s.Expires.IsZero() || time.Now().Before(s.Expires))
+		!hasExpired(s)
 }

@@ -297,7 +297,7 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 	s := Summary{
 		ID: claim.Annotations[podmeta.AnnotationID], State: Paused, CreatedAt: claim.CreationTimestamp.UTC(),
-		Labels: podmeta.LabelsIn(claim.Annotations),
+		Labels: podmeta.LabelsIn(claim.Annotations), Expires: filesEnd(claim),
 	}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating

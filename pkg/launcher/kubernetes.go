@@ -34,8 +34,7 @@ type Kubernetes struct {
 	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
 	// name begins with gvisor, runsc or kata, and else [ByPortForward].
 	Connection Connection
-	// Dial connects to pods, for [ByAddress]. Nil means that of a zero [net.Dialer].
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // for [ByAddress]; nil: a zero [net.Dialer]'s
 
 	// Identity calls agents. Nil means that of the IdentitySecret, else the IdentityFile.
 	Identity *podapi.Identity

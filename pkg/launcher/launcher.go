@@ -166,7 +166,7 @@ type Summary struct {
 	Pod       string              // a pod's name
 	Heartbeat time.Time           // when an orchestrator last needed the pod
 	Labels    map[string]string   // see Spec
-	Expires   time.Time           // when it ends itself; zero if it need not, or has no pod
+	Expires   time.Time           // when it ends itself; zero if it need not, or was paused by Pause
 	Resources corev1.ResourceList // in a list: cpu, memory (limits, or else requests), its workspace's storage
 	Lifetime  time.Duration       // in a list: how long its pod lives, or, paused, its next one
 }

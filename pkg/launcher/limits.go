@@ -169,6 +169,11 @@ const (
 	maxPatch = 64 << 10
 	// maxActiveDeadline is Kubernetes' maximum, in seconds.
 	maxActiveDeadline = math.MaxInt32 * time.Second
+	// overdueTime is how long a sandbox may outlive its Expires until others end it: its agent takes
+	// seconds, and clocks differ. filesStay is how long kept files outlive it, so that whoever finds
+	// in the morning what has ended in the night can still resume it.
+	overdueTime = time.Minute
+	filesStay   = 24 * time.Hour
 	// minLife is what a launch and a first call take on a slow node. It keeps a wrong
 	// unit from making a sandbox that ends before it is used.
 	minLife = 5 * time.Second

@@ -12,8 +12,7 @@ type Pod struct {
 	// Image is the container image, with podagent in its PATH unless AgentImage is set.
 	// Empty means [DefaultImage]; without one, a launch is a *[SpecError].
 	Image string
-	// AgentImage is an image with podagent in its PATH, which installs it for an Image
-	// that lacks it. That Image needs no shell.
+	// AgentImage has podagent in its PATH, and installs it for an Image that lacks it, which needs no shell.
 	AgentImage string
 	// Main is a command of up to 64 KiB that runs beside the agent, such as the image's own: from the
 	// start, in the workdir, with its output in the container's log. The container ends and starts again
@@ -68,8 +67,7 @@ const (
 	// Restricted, the default: an unprivileged user (1000, with a home of its own),
 	// no capabilities, no escalation, the runtime's seccomp filter.
 	Restricted Profile = "restricted"
-	// Baseline runs as root with the capabilities that containers get by default but
-	// NET_RAW, so that packages can be installed.
+	// Baseline runs as root, to install packages, with containers' default capabilities but NET_RAW.
 	Baseline Profile = "baseline"
 )
 

@@ -35,11 +35,9 @@ var (
 
 // PodError says what is wrong with a sandbox's pod.
 type PodError struct {
-	Pod   string // NAMESPACE/NAME
-	Class error  // one of the errors above, which errors.Is finds
-	// Reason is Kubernetes' word for it, such as ErrImagePull, and Message says
-	// more, in Kubernetes' words or ours. Either may be empty.
-	Reason, Message string
+	Pod             string   // NAMESPACE/NAME
+	Class           error    // one of the errors above, which errors.Is finds
+	Reason, Message string   // Kubernetes' word, such as ErrImagePull, and more, in its words or ours; may be empty
 	Events          []string // the cluster's warnings about the pod, latest last
 	Err             error    // of the API, if that is what went wrong
 }

@@ -184,17 +184,24 @@ func (c *cluster) discardPaused(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	_, err = c.discardFiles(ctx, id, claim)
+	return err
+}
+
+// discardFiles removes the claim of a sandbox that has no pod, and reports whether it did: not if a
+// launch has made a pod for it since.
+func (c *cluster) discardFiles(ctx context.Context, id string, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	if _, err := c.get(ctx, userOf(claim)); !apierrors.IsNotFound(err) { // a launch may have taken the claim before it was seen here
-		return err
+		return false, err
 	}
 	left, err := c.leftClaim(ctx, id, claim.Name)
 	if err == nil {
 		err = c.removeClaim(ctx, claim)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return c.discardLeft(ctx, leftBeside{claim: left})
+	return true, c.discardLeft(ctx, leftBeside{claim: left})
 }
 
 // discard removes the pod with all its files, unless another pod has taken them.

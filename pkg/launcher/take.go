@@ -28,9 +28,8 @@ type Take struct {
 type OnStale string
 
 const (
-	StaleError OnStale = "error" // the default: return [ErrStale]
-	// StaleRecreate makes another pod, with another workspace unless that is kept.
-	StaleRecreate OnStale = "recreate"
+	StaleError    OnStale = "error"    // the default: return [ErrStale]
+	StaleRecreate OnStale = "recreate" // make another pod, with another workspace unless that is kept
 )
 
 // OnDrift is what Launch does about a pod that differs from the Spec.

@@ -31,8 +31,29 @@ func (f Files) Amend(ctx context.Context, name string, change Change) error {
 	return nil
 }
 
+// Names returns the names of the texts that are there.
+func (f Files) Names(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); ext != lockExt && ext != nextExt {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
+}
+
+// The endings of the files beside a text: its lock, and what is about to replace it.
+const (
+	lockExt = ".lock"
+	nextExt = ".next"
+)
+
 func (f Files) amend(ctx context.Context, path string, change Change) error {
-	unlock, err := lockfile.Lock(ctx, path+".lock")
+	unlock, err := lockfile.Lock(ctx, path+lockExt)
 	if err != nil {
 		return err
 	}
@@ -50,7 +71,7 @@ func (f Files) amend(ctx context.Context, path string, change Change) error {
 	case len(text) == 0:
 		return os.Remove(path)
 	}
-	next := path + ".next" // the lock makes it this change's own
+	next := path + nextExt // the lock makes it this change's own
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,9 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -59,7 +62,26 @@ func (l *Leases) Amend(ctx context.Context, name string, change Change) error {
 	return fmt.Errorf("changing the ledger %s: %w", name, err)
 }
 
-func leaseName(name string) string { return "ledger." + name }
+const leasePrefix = "ledger."
+
+func leaseName(name string) string { return leasePrefix + name }
+
+// Names returns the names of the texts that are there.
+func (l *Leases) Names(ctx context.Context) (names []string, err error) {
+	l.once.Do(func() { l.open(ctx) })
+	if l.err != nil {
+		return nil, l.err
+	}
+	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) { return l.leases.List(ctx, opts) }))
+	list.PageSize, list.PageBufferSize = sweepLimit, 1
+	err = list.EachListItem(ctx, metav1.ListOptions{LabelSelector: ofLedgers}, func(o runtime.Object) error {
+		if name, ok := strings.CutPrefix(o.(*coordinationv1.Lease).Name, leasePrefix); ok {
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names, err
+}
 
 func (l *Leases) open(ctx context.Context) {
 	client, err := kubernetes.NewForConfig(l.Config)
@@ -145,7 +167,7 @@ func (l *Leases) sweep(ctx context.Context) {
 	}
 }
 
-// sweepLimit is how many Leases a sweep looks at: each may be large.
+// sweepLimit is how many Leases are read at once, and how many a sweep looks at: each may be large.
 const sweepLimit = 100
 
 // ofLedgers selects the Leases of ledgers.

@@ -92,6 +92,11 @@ const (
 // that made it, and the pod as JSON, without its environment, which is sealed beside it.
 const AnnotationPod = Prefix + "pod"
 
+// AnnotationFilesEnd is, on the claim of a sandbox whose pod had ended and was removed, when that
+// sandbox was to end itself, a space, and the claim's AnnotationResumed at that time. If this is
+// another by now, the claim has had a pod since, and the note does not count.
+const AnnotationFilesEnd = Prefix + "files-end"
+
 // AnnotationPods is, on a Lease of heartbeats, the UIDs of the pods that its holder needed at the
 // renewTime, with commas between them.
 const AnnotationPods = Prefix + "pods"
