@@ -151,7 +151,7 @@ func (a *act) is(operation, sandbox string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if operation != "" {
-		a.act.Operation = operation
+		a.act.Operation = shown(operation)
 	}
 	if sandbox != "" {
 		a.act.Sandbox = sandbox
@@ -162,6 +162,10 @@ func (a *act) is(operation, sandbox string) {
 func begin(ctx context.Context, d Detail) error { return actOf(ctx).begin(ctx, d) }
 
 func (a *act) begin(ctx context.Context, d Detail) error {
+	if len(a.observers) == 0 {
+		return nil
+	}
+	d = d.redacted()
 	a.mu.Lock()
 	if a.begun {
 		a.mu.Unlock()

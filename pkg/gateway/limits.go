@@ -169,4 +169,12 @@ const (
 	socketBuffer = 128 << 10
 	// closeTime bounds how long Close waits: a detach from a process, and a farewell.
 	closeTime = 15 * time.Second
+	// What observers are told of an act, in bytes: of each text, of a name, and of all arguments and
+	// paths together, which are textsLimit at most: as much as a person reads. secretSpan is how far
+	// behind a cut a secret may reach that begins before it, and is known as such.
+	textLimit     = 4 << 10
+	nameTextLimit = 256
+	detailLimit   = 16 << 10
+	textsLimit    = 256
+	secretSpan    = 4 << 10
 )
