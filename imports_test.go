@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/gateway/audit", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway":                       {"pkg/gateway/internal/rawgrpc", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
+	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},

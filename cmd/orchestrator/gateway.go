@@ -50,6 +50,7 @@ type gatewayFlags struct {
 	accounts bool
 	audience string
 	sweep    bool
+	audit    auditFlags
 }
 
 func gatewayCommand(a *app) *cobra.Command {
@@ -116,6 +117,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
 	flags.BoolVar(&o.sweep, "sweep", true, "let one of the gateways over the same sandboxes remove what is over: see docs/gateway.md")
 	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
+	o.audit.define(cmd)
 	o.http.flags = flags
 }
 
@@ -193,16 +195,19 @@ func (o *gatewayFlags) serviceAccounts(ctx context.Context, a *app) (gateway.Ten
 }
 
 // serveGateway serves until ctx ends.
-func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) error {
+func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) (failed error) {
 	listener, err := net.ListenTCP("tcp", o.http.listen)
 	if err != nil {
 		return local(err)
 	}
 	a.serversIsolateNothing()
 	url := "http://" + listener.Addr().String()
-	err = a.print(struct {
-		URL string `json:"url"`
-	}{url}, url+"\n")
+	observers, endAudit, err := o.audit.begin(a)
+	if err == nil {
+		defer func() { failed = errors.Join(failed, endAudit()) }() // when nothing is served any more
+		options.Observers = append(options.Observers, observers...)
+		err = a.printURL(url, o.audit.to == toStdout)
+	}
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -220,14 +225,25 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 		ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
 		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
 	select {
-	case err = <-failed:
+	case err = <-served:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	return errors.Join(err, endGateway(context.WithoutCancel(ctx), server, g))
+}
+
+// printURL prints where the gateway is, beside the audit log if that goes to standard output.
+func (a *app) printURL(url string, aside bool) error {
+	if aside {
+		a.note("the gateway serves at %s", url)
+		return nil
+	}
+	return a.print(struct {
+		URL string `json:"url"`
+	}{url}, url+"\n")
 }
 
 // endGateway lets the calls that are under way come to their end.

@@ -54,7 +54,7 @@ func rootCommand(a *app) *cobra.Command {
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
 		forwardCommand(a),
-		toolCommand(a), mcpCommand(a), gatewayCommand(a),
+		toolCommand(a), mcpCommand(a), gatewayCommand(a), auditCommand(a),
 		versionCommand(a), doctorCommand(a), settingsCommand(a),
 	)
 	a.loadFirst(root)
