@@ -13,19 +13,22 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// How many sandboxes there are, and how often a replica is killed: at full size about once in
-// five seconds for two minutes.
+// How many sandboxes there are, and how many replicas are killed: at full size one every killPause
+// for two minutes.
 func killSize() (sandboxes, kills int) {
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {
 		return 50, 24
@@ -33,115 +36,46 @@ func killSize() (sandboxes, kills int) {
 	return 2, 6
 }
 
+// killPause is the time between kills at full size.
+const killPause = 5 * time.Second
+
 // No command runs twice, no byte is lost or doubled, and what is called done is done, while three
 // replicas behind one address are killed one after the other.
 func TestReplicasOfAGatewayAreKilledWhileCallersWork(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	r := startReplicas(t, c, 3)
+	r := newReplicas(t, startPrograms(t, c, 3))
 	sandboxes, kills := killSize()
-	var workers []*killWorker
-	for i := range sandboxes {
-		for _, w := range killWorkers {
-			workers = append(workers, &killWorker{T: t, replicas: r, sandbox: fmt.Sprintf("job-%d", i), name: w.name, work: w.work})
-		}
-	}
-	for i := range sandboxes {
-		w := &killWorker{T: t, replicas: r, sandbox: fmt.Sprintf("job-%d", i)}
-		w.must("POST", "/api/v1/sandboxes", fmt.Appendf(nil, `{"id":%q}`, w.sandbox), 200, 201)
-	}
-	var running sync.WaitGroup
-	for _, w := range workers {
-		running.Go(func() { w.run() })
-	}
-	for range kills {
-		r.awaitProgress(workers)
-		r.killOne()
-	}
-	r.awaitProgress(workers)
-	r.over.Store(true)
-	running.Wait()
-	for i := range sandboxes {
-		w := &killWorker{T: t, replicas: r, sandbox: fmt.Sprintf("job-%d", i)}
-		w.must("DELETE", "/api/v1/sandboxes/"+w.sandbox, nil, 204, 404)
-	}
+	r.work(sandboxes, func(progress func()) { r.killSome(kills, progress) })
 }
 
-// replicas are programs behind one address.
+// replicas are gateways behind one address.
 type replicas struct {
 	*testing.T
-	url   string
-	start func() *replica
-	over  atomic.Bool // workers come to their end
-
-	mu   sync.Mutex
-	all  []*replica
-	next int
+	fleet
+	url  string
+	over atomic.Bool // workers come to their end
 }
 
-type replica struct {
-	cmd  *exec.Cmd
-	addr string
+// A fleet is gateways that are somewhere.
+type fleet interface {
+	// addresses are those of the gateways that serve.
+	addresses() []string
+	// kill kills one of them, which another one replaces.
+	kill()
 }
 
-func startReplicas(t *testing.T, c *launchertest.Cluster, n int) *replicas {
+// newReplicas serves at an address until the test ends.
+func newReplicas(t *testing.T, all fleet) *replicas {
 	t.Helper()
-	program, keys := buildOrchestrator(t), gatewayKeys(t)
-	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
-	r := &replicas{T: t, start: func() *replica {
-		cmd := exec.Command(program, "gateway", "--listen", "127.0.0.1:0", "--keys", keys)
-		cmd.Env, cmd.Stderr = env, t.Output()
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Error(err)
-			return nil
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Errorf("a replica does not start: %v", err)
-		}
-		return &replica{cmd, strings.TrimPrefix(strings.TrimSpace(line), "http://")}
-	}}
-	for range n {
-		r.all = append(r.all, r.start())
-	}
-	t.Cleanup(func() {
-		for _, one := range r.all {
-			one.kill()
-		}
-	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+	r := &replicas{T: t, fleet: all, url: "http://" + l.Addr().String()}
 	go r.serve(l)
-	r.url = "http://" + l.Addr().String()
 	return r
-}
-
-func (r *replica) kill() {
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-}
-
-// killOne kills a replica, and starts it again.
-func (r *replicas) killOne() {
-	r.mu.Lock()
-	i := r.next % len(r.all)
-	one := r.all[i]
-	r.mu.Unlock()
-	one.kill()
-	another := r.start()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if another != nil {
-		r.all[i] = another
-	}
-	r.next++
 }
 
 // serve passes each connection to one of the replicas that live.
@@ -155,13 +89,14 @@ func (r *replicas) serve(l net.Listener) {
 	}
 }
 
+// dialTime is how long a replica may take to be reached, before the next one is tried.
+const dialTime = 2 * time.Second
+
 func (r *replicas) pass(conn net.Conn, turn int) {
 	defer conn.Close()
-	for i := range len(r.all) {
-		r.mu.Lock()
-		addr := r.all[(turn+i)%len(r.all)].addr
-		r.mu.Unlock()
-		to, err := net.Dial("tcp", addr)
+	all := r.addresses()
+	for i := range all {
+		to, err := net.DialTimeout("tcp", all[(turn+i)%len(all)], dialTime)
 		if err != nil {
 			continue
 		}
@@ -172,6 +107,129 @@ func (r *replicas) pass(conn net.Conn, turn int) {
 		}
 		<-done
 		return
+	}
+}
+
+// work makes sandboxes, and lets all workers work in each of them while disturb runs, and until
+// all have done something after it. disturb gets a call that waits until each has.
+func (r *replicas) work(sandboxes int, disturb func(progress func())) {
+	r.Helper()
+	var workers []*killWorker
+	for i := range sandboxes {
+		for _, w := range killWorkers {
+			workers = append(workers, &killWorker{T: r.T, replicas: r, sandbox: fmt.Sprintf("job-%d", i), name: w.name, work: w.work})
+		}
+	}
+	r.each(sandboxes, func(w *killWorker) error {
+		return w.must("POST", "/api/v1/sandboxes", fmt.Appendf(nil, `{"id":%q}`, w.sandbox), 200, 201)
+	})
+	var running sync.WaitGroup
+	for _, w := range workers {
+		running.Go(func() { w.run() })
+	}
+	progress := func() { r.awaitProgress(workers) }
+	disturb(progress)
+	progress()
+	r.over.Store(true)
+	running.Wait()
+	r.each(sandboxes, func(w *killWorker) error { return w.must("DELETE", "/api/v1/sandboxes/"+w.sandbox, nil, 204, 404) })
+}
+
+// killSome kills replicas one after the other, each when all workers have gone on since the last
+// kill. At full size it does not wait for them.
+func (r *replicas) killSome(kills int, progress func()) {
+	r.Helper()
+	for range kills {
+		if os.Getenv("PODAGENT_TEST_FULL") != "" {
+			time.Sleep(killPause)
+		} else {
+			progress()
+		}
+		r.kill()
+	}
+}
+
+// each does something for each sandbox, for some at once.
+func (r *replicas) each(sandboxes int, do func(*killWorker) error) {
+	r.Helper()
+	var all errgroup.Group
+	all.SetLimit(10)
+	for i := range sandboxes {
+		all.Go(func() error { return do(&killWorker{T: r.T, replicas: r, sandbox: fmt.Sprintf("job-%d", i)}) })
+	}
+	if err := all.Wait(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// gatewayPrograms are gateways on this machine.
+type gatewayPrograms struct {
+	start func() *gatewayProgram
+
+	mu   sync.Mutex
+	all  []*gatewayProgram
+	next int
+}
+
+type gatewayProgram struct {
+	cmd  *exec.Cmd
+	addr string
+}
+
+func startPrograms(t *testing.T, c *launchertest.Cluster, n int) *gatewayPrograms {
+	t.Helper()
+	path, keys := buildOrchestrator(t), gatewayKeys(t)
+	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
+	p := &gatewayPrograms{start: func() *gatewayProgram {
+		cmd := exec.Command(path, "gateway", "--listen", "127.0.0.1:0", "--keys", keys)
+		cmd.Env, cmd.Stderr = env, t.Output()
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Errorf("a replica does not start: %v", err)
+		}
+		return &gatewayProgram{cmd, strings.TrimPrefix(strings.TrimSpace(line), "http://")}
+	}}
+	for range n {
+		p.all = append(p.all, p.start())
+	}
+	t.Cleanup(func() {
+		for _, one := range p.all {
+			one.kill()
+		}
+	})
+	return p
+}
+
+func (p *gatewayProgram) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *gatewayPrograms) addresses() (all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.all {
+		all = append(all, one.addr)
+	}
+	return all
+}
+
+func (p *gatewayPrograms) kill() {
+	i := p.next % len(p.all)
+	p.next++
+	p.all[i].kill()
+	if another := p.start(); another != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all[i] = another
 	}
 }
 
@@ -250,17 +308,10 @@ func (w *killWorker) again(method, path string, body []byte, headers ...string) 
 }
 
 // must sends a request until its answer comes, which has one of these statuses.
-func (w *killWorker) must(method, path string, body []byte, statuses ...int) []byte {
-	w.Helper()
+func (w *killWorker) must(method, path string, body []byte, statuses ...int) error {
 	r, text, err := w.again(method, path, body)
-	if err != nil {
-		w.T.Fatal(err)
+	if err == nil && !slices.Contains(statuses, r.StatusCode) {
+		err = fmt.Errorf("%s %s: %d %s", method, path, r.StatusCode, text)
 	}
-	for _, status := range statuses {
-		if r.StatusCode == status {
-			return text
-		}
-	}
-	w.T.Fatalf("%s %s: %d %s", method, path, r.StatusCode, text)
-	return nil
+	return err
 }
