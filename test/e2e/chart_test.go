@@ -98,12 +98,12 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 
 func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	t.Parallel()
-	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-identity-rotation", "podagent-reaper-identity"}
+	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-identity-rotation", "podagent-reaper-identity", "podagent-gateway", "podagent-gateway-identity"}
 	list := render(t, "system", "--values", everything)
 	for _, o := range list {
 		want := "podagent" // objects about sandboxes
 		switch {
-		case o.GetKind() == "Namespace", strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy"):
+		case o.GetKind() == "Namespace", strings.HasPrefix(o.GetKind(), "ClusterRole"), strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy"):
 			want = ""
 		case o.GetKind() == "ServiceAccount", o.GetKind() == "CronJob", slices.Contains(own, o.GetName()):
 			want = "system"
@@ -127,7 +127,7 @@ func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 // So does --reuse-values with a release of a version that did not have them.
 func TestChartRendersWithoutTheValuesThatEarlierVersionsLack(t *testing.T) {
 	t.Parallel()
-	lacking := render(t, releaseNamespace, "--set", "reaper=null,admissionPolicy=null")
+	lacking := render(t, releaseNamespace, "--set", "reaper=null,admissionPolicy=null,gateway=null")
 	if diff := cmp.Diff(byName(render(t, releaseNamespace)), byName(lacking)); diff != "" {
 		t.Errorf("(-defaults +without):\n%s", diff)
 	}
@@ -233,6 +233,8 @@ func TestChartsNotesSayWhatIsLeftToDo(t *testing.T) {
 	for _, want := range []string{
 		"kubectl label namespace podagent --overwrite pod-security.kubernetes.io/enforce=restricted", "orchestrator doctor -n podagent",
 		"kubectl create secret generic podagent-mcp -n here", "port 8931 of podagent-mcp.here.svc", "kubectl port-forward -n here deployment/podagent-mcp 8931",
+		"kubectl create secret generic gateway-keys -n here --from-file=token=keys.yaml", "kubectl create secret generic gateway-links -n here",
+		"http://podagent-gateway.here.svc. To", "kubectl port-forward -n here service/podagent-gateway 8080:80",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,6 +85,8 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	class := r.cluster.Storage(t, 1)
 	r.secret(t, "podagent-mcp", mcpToken)
 	r.secret(t, "commands", mcpSecret)
+	r.secret(t, "gateway-keys", acmesKeys())
+	r.secret(t, "gateway-links", strings.Repeat("secret", 6))
 
 	r.helm(t, "install", chart)
 	c := r.as(t, launcher.ByPortForward)
@@ -121,8 +124,10 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 func checkEverything(t *testing.T, r *release) {
 	t.Helper()
 	byExec := r.as(t, launcher.ByExec)
-	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--namespace", r.namespace, "--timeout", harness.Hung.String())(); err != nil {
-		t.Error(err)
+	for _, server := range []string{"deployment/podagent-mcp", "deployment/podagent-gateway"} {
+		if err := kubectl(t, byExec, "rollout", "status", server, "--namespace", r.namespace, "--timeout", harness.Hung.String())(); err != nil {
+			t.Error(err)
+		}
 	}
 	if !may(t, byExec, "create pods/exec") {
 		t.Error("rbac.exec does not let the account exec in pods")

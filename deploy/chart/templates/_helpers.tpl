@@ -23,6 +23,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: mcp
 {{- end -}}
 
+{{/* Labels that select the gateway's pods. */}}
+{{- define "podagent.gatewaySelector" -}}
+app.kubernetes.io/name: podagent
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: gateway
+{{- end -}}
+
+{{/* settingFlags is the list of the flags that settings name. A list repeats its flag. */}}
+{{- define "podagent.settingFlags" -}}
+{{- $flags := list -}}
+{{- range $name, $value := . -}}
+{{- range (kindIs "slice" $value | ternary $value (list $value)) -}}
+{{- $flags = append $flags (printf "--%s=%s" $name (kindIs "string" . | ternary . (toJson .))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $flags -}}
+{{- end -}}
+
 {{/* metadata: takes the root and the name of an object about the sandboxes. */}}
 {{- define "podagent.metadata" -}}
 {{- $root := index . 0 -}}
@@ -66,6 +84,15 @@ subjects:
 {{/* reaperConnection is how the reaper connects to agents; it may be empty. */}}
 {{- define "podagent.reaperConnection" -}}
 {{- .Values.reaper.connection | default (.Values.mcp.settings).connection | default "" -}}
+{{- end -}}
+
+{{/* accounts is the list of those that make sandboxes: the orchestrators', and the gateway's. */}}
+{{- define "podagent.accounts" -}}
+{{- $accounts := list .Values.serviceAccount.name -}}
+{{- if (.Values.gateway).enabled -}}
+{{- $accounts = append $accounts "podagent-gateway" -}}
+{{- end -}}
+{{- toJson $accounts -}}
 {{- end -}}
 
 {{/* sandboxes is the podSelector of policies for sandboxes. */}}

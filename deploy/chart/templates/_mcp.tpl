@@ -1,5 +1,5 @@
 {{/* mcpFlags is the list of the server's flags: those that the chart sets, and the
-settings. A list repeats its flag. */}}
+settings. */}}
 {{- define "podagent.mcpFlags" -}}
 {{- $m := .Values.mcp -}}
 {{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}
@@ -10,10 +10,5 @@ settings. A list repeats its flag. */}}
 {{- else -}}
 {{- $flags = append $flags (printf "--http=127.0.0.1:%v" (int $m.port)) -}}
 {{- end -}}
-{{- range $name, $value := $m.settings -}}
-{{- range (kindIs "slice" $value | ternary $value (list $value)) -}}
-{{- $flags = append $flags (printf "--%s=%s" $name (kindIs "string" . | ternary . (toJson .))) -}}
-{{- end -}}
-{{- end -}}
-{{- toYaml $flags -}}
+{{- toYaml (concat $flags (include "podagent.settingFlags" $m.settings | fromJsonArray)) -}}
 {{- end -}}

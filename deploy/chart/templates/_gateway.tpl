@@ -1,0 +1,25 @@
+{{/* gatewayFlags is the list of the gateway's flags: those that the chart sets, and the
+settings. */}}
+{{- define "podagent.gatewayFlags" -}}
+{{- $g := .Values.gateway -}}
+{{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}
+{{- $flags = append $flags (printf "--identity-secret=%s/%s" .Release.Namespace .Values.rbac.identity.secret) -}}
+{{- $flags = concat $flags (list (printf "--listen=0.0.0.0:%v" (int $g.port)) "--allow-remote") -}}
+{{- $flags = append $flags "--keys=/etc/podagent/keys/keys.yaml" -}}
+{{- if $g.serviceAccounts -}}
+{{- $flags = append $flags "--service-accounts" -}}
+{{- end -}}
+{{- with $g.domain -}}
+{{- $flags = append $flags (printf "--domain=%s" .) -}}
+{{- end -}}
+{{- if $g.linkKeys.secret -}}
+{{- $flags = append $flags "--link-key-file=/etc/podagent/links/keys" -}}
+{{- end -}}
+{{- toYaml (concat $flags (include "podagent.settingFlags" $g.settings | fromJsonArray)) -}}
+{{- end -}}
+
+{{/* gatewayMetadata: takes the root and the name of an object of the gateway. */}}
+{{- define "podagent.gatewayMetadata" -}}
+{{ include "podagent.ownMetadata" . }}
+    app.kubernetes.io/component: gateway
+{{- end -}}
