@@ -58,6 +58,8 @@ var mayImport = map[string][]string{
 	"pkg/gateway":                       {"pkg/gateway/internal/rawgrpc", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
+	"pkg/gateway/metrics":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
+	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
@@ -84,6 +86,8 @@ var mayImport = map[string][]string{
 var neverReach = map[string][]string{
 	"cmd/podagent": {"k8s.io/", "sigs.k8s.io/"},
 	"pkg/fsops":    {"google.golang.org/", "k8s.io/", "sigs.k8s.io/"},
+	"pkg/launcher": {"github.com/prometheus/", "go.opentelemetry.io/", "github.com/danielgtaylor/"},
+	"pkg/gateway":  {"github.com/prometheus/", "go.opentelemetry.io/"},
 }
 
 type listed struct {

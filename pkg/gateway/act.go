@@ -22,6 +22,7 @@ import (
 type Act struct {
 	ID        string // a UUIDv7 of its own; the gateway's own answers have it as X-Request-Id
 	Caller           // its Key is empty for a link, and for a port that is public
+	Known     bool   // it came with a token; else by a link, or to a port that is public
 	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
 	Sandbox   string // the tenant's name of it; empty if there is none
 	Detail
@@ -45,10 +46,12 @@ type Detail struct {
 
 // Outcome is how an act ended.
 type Outcome struct {
-	Status  int    // of HTTP; 0 if there was no answer
-	Class   string // of the Problem, also of one that came when the answer had begun; empty for none
-	Exit    *int   // the exit code of the command that it waited for
-	In, Out int64  // bytes of the request's body, or frames, and of the answer
+	Status  int       // of HTTP; 0 if there was no answer
+	Class   string    // of the Problem, also of one that came when the answer had begun; empty for none
+	Exit    *int      // the exit code of the command that it waited for
+	Started time.Time // when the command had started that it began; zero for none
+	PID     int       // of this command, in the sandbox
+	In, Out int64     // bytes of the request's body, or frames, and of the answer
 	Took    time.Duration
 }
 
@@ -67,7 +70,7 @@ type Observer interface {
 type Follower interface {
 	Observer
 	// Arrive is called for each act when its caller has been let in. It returns the context of all
-	// that the act does. Of the Act only ID, Caller and At are known. The request is nil for an act
+	// that the act does. Of the Act only ID, Caller, Known and At are set. The request is nil for an act
 	// inside of another; a server in a sandbox gets the headers that Arrive sets.
 	Arrive(ctx context.Context, a Act, r *http.Request) context.Context
 	// Launch is called when an act makes or resumes a sandbox. It returns the context of that, and
@@ -89,6 +92,9 @@ type act struct {
 	begun bool
 	class string
 	exit  *int
+
+	started time.Time
+	pid     int
 }
 
 type actKey struct{}
@@ -102,12 +108,12 @@ func actOf(ctx context.Context) *act {
 }
 
 // newAct returns an act of a caller, and its context. The request is nil for an act inside of another.
-func (g *Gateway) newAct(ctx context.Context, caller Caller, r *http.Request) (*act, context.Context) {
+func (g *Gateway) newAct(ctx context.Context, caller Caller, known bool, r *http.Request) (*act, context.Context) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		panic(err) // the kernel has no random bytes
 	}
-	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, At: time.Now()}}
+	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, Known: known, At: time.Now()}}
 	ctx = context.WithValue(ctx, actKey{}, a)
 	for f := range followers(a.observers) {
 		ctx = f.Arrive(ctx, a.act, r)
@@ -189,6 +195,13 @@ func (a *act) failed(class string) {
 	a.class = class
 }
 
+// runs notes that the command runs that an act began.
+func (a *act) runs(p *podapi.Process) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.started, a.pid = time.Now(), p.PID()
+}
+
 // exited notes how the command ended that an act waited for.
 func (a *act) exited(s *podapi.ExitStatus) {
 	a.mu.Lock()
@@ -202,7 +215,7 @@ func (a *act) end(ctx context.Context, cut bool) {
 	_ = a.begin(ctx, Detail{}) // it has no effect any more
 	a.mu.Lock()
 	told := a.act
-	o := Outcome{Status: int(a.status.Load()), Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Took: time.Since(told.At)}
+	o := Outcome{Status: int(a.status.Load()), Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(told.At)}
 	a.mu.Unlock()
 	if cut && o.Class == "" {
 		o.Class = "cut"

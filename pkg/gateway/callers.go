@@ -82,7 +82,7 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 	if err != nil {
 		return w, r, nil, err
 	}
-	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller, r)
+	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller, token != "", r)
 	w, r = a.watched(ctx, w, r)
 	over := func() {}
 	if token != "" {

@@ -200,7 +200,11 @@ func (c *rawCall) execDetached(cmd *podapi.Cmd) error {
 // start starts the command of an exec.
 func (c *rawCall) start(cmd *podapi.Cmd) error {
 	defer c.started()
-	return cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	actOf(c).runs(cmd.Process)
+	return nil
 }
 
 // starting returns the context of a command that is to start: it outlives the call, or ends with

@@ -231,6 +231,7 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 		return err
 	}
 	started()
+	actOf(c).runs(cmd.Process)
 	_ = cmd.Process.Detach() // it may have ended
 	t.id, t.own = cmd.ID, id == ""
 	t.stdin = c.stdinOf(cmd.Process)
