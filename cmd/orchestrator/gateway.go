@@ -4,15 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log"
-	"log/slog"
 	"net"
-	"net/http"
-	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/gateway"
 )
@@ -51,6 +49,13 @@ type gatewayFlags struct {
 	audience string
 	sweep    bool
 	audit    auditFlags
+
+	cert, certKey string
+	pair          *serving.KeyPair // nil without TLS
+	health        string
+	healthAt      *net.TCPAddr // nil for none
+	drainDelay    time.Duration
+	connections   int
 }
 
 func gatewayCommand(a *app) *cobra.Command {
@@ -69,7 +74,7 @@ func gatewayCommand(a *app) *cobra.Command {
 				text, err := gateway.OpenAPI()
 				return errors.Join(err, a.printText(text))
 			}
-			if err := opts.http.resolve("listen"); err != nil {
+			if err := opts.check(a); err != nil {
 				return err
 			}
 			spec, err := from.build(a)
@@ -110,15 +115,53 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.http.address, "listen", "127.0.0.1:8080", "serve at `[HOST]:PORT`; without HOST on the loopback, with port 0 at a free port")
 	flags.BoolVar(&o.http.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
 	flags.StringVar(&o.http.tokenFile, "token-file", "", tokenFileUsage)
+	flags.StringVar(&o.cert, "tls-cert", "", "serve by TLS with the certificate in this `FILE`, with those that lead to its issuer, in PEM; read again when it changes")
+	flags.StringVar(&o.certKey, "tls-key", "", "the `FILE` with the key of --tls-cert, in PEM, which no other user may read")
+	flags.StringVar(&o.health, "health-listen", "", "serve /healthz and /readyz to operators at `[HOST]:PORT`, without TLS and tokens; without HOST on the loopback")
+	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "when told to end, serve on for this `DURATION`, in which balancers learn to send nobody here")
+	flags.IntVar(&o.connections, "max-connections", maxConnections, "have at most `N` connections open")
 	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
 	flags.BoolVar(&o.accounts, "service-accounts", false, "let in the Kubernetes service accounts that the file of --keys lists")
 	flags.StringVar(&o.audience, "audience", gateway.DefaultAudience, "the `AUDIENCE` of service accounts' tokens")
-	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost by HTTP at the port of --listen, else by HTTPS, which a proxy has to provide")
+	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost at the port of --listen, else by HTTPS, which a proxy has to provide without --tls-cert")
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
 	flags.BoolVar(&o.sweep, "sweep", true, "let one of the gateways over the same sandboxes remove what is over: see docs/gateway.md")
-	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file")
+	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file",
+		"tls-cert", "tls-key", "health-listen", "drain-delay", "max-connections")
 	o.audit.define(cmd)
 	o.http.flags = flags
+}
+
+// check finds out where to listen, and whether the flags fit together.
+func (o *gatewayFlags) check(a *app) (err error) {
+	switch {
+	case (o.cert == "") != (o.certKey == ""):
+		return usagef("--tls-cert and --tls-key need each other")
+	case o.drainDelay < 0:
+		return usagef("--drain-delay %v is less than nothing", o.drainDelay)
+	case o.connections < 1:
+		return usagef("--max-connections %d is less than 1", o.connections)
+	}
+	if o.http.secure = o.cert != ""; o.http.secure {
+		if o.pair, err = loadPair(a, o.cert, o.certKey); err != nil {
+			return usageError{err}
+		}
+	}
+	if err := o.http.resolve("listen"); err != nil || o.health == "" {
+		return err
+	}
+	o.healthAt, err = resolveListener(o.http.flags.Lookup("health-listen"), o.health)
+	return err
+}
+
+// loadPair returns a certificate, without mistakes at the start.
+func loadPair(a *app, cert, key string) (*serving.KeyPair, error) {
+	if err := checkPrivate("the certificate's key", key); err != nil {
+		return nil, err
+	}
+	pair := &serving.KeyPair{CertFile: cert, KeyFile: key, Log: a.logger()}
+	_, err := pair.Load()
+	return pair, err
 }
 
 func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, error) {
@@ -192,68 +235,4 @@ func (o *gatewayFlags) serviceAccounts(ctx context.Context, a *app) (gateway.Ten
 		return nil, err
 	}
 	return &gateway.ServiceAccounts{Keys: keys, Client: client, Audience: o.audience}, nil
-}
-
-// serveGateway serves until ctx ends.
-func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) (failed error) {
-	listener, err := net.ListenTCP("tcp", o.http.listen)
-	if err != nil {
-		return local(err)
-	}
-	a.serversIsolateNothing()
-	url := "http://" + listener.Addr().String()
-	observers, endAudit, err := o.audit.begin(a)
-	if err == nil {
-		defer func() { failed = errors.Join(failed, endAudit()) }() // when nothing is served any more
-		options.Observers = append(options.Observers, observers...)
-		err = a.printURL(url, o.audit.to == toStdout)
-	}
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	if options.Domain == "localhost" { // nothing stands before it
-		options.Domain = net.JoinHostPort(options.Domain, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
-	}
-	// net/http writes what hostile servers send into the standard log.
-	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())
-	g := gateway.New(options)
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{
-		Handler: g, Protocols: protocols, DisableGeneralOptionsHandler: true, // "OPTIONS *" may be for a sandbox
-		ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
-		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	return errors.Join(err, endGateway(context.WithoutCancel(ctx), server, g))
-}
-
-// printURL prints where the gateway is, beside the audit log if that goes to standard output.
-func (a *app) printURL(url string, aside bool) error {
-	if aside {
-		a.note("the gateway serves at %s", url)
-		return nil
-	}
-	return a.print(struct {
-		URL string `json:"url"`
-	}{url}, url+"\n")
-}
-
-// endGateway lets the calls that are under way come to their end.
-func endGateway(ctx context.Context, server *http.Server, g *gateway.Gateway) error {
-	ctx, cancel := context.WithTimeout(ctx, gatewayEnd)
-	defer cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- g.Close() }() // tells the callers of terminals to go on elsewhere
-	if server.Shutdown(ctx) != nil {
-		_ = server.Close()
-	}
-	return <-closed
 }

@@ -11,9 +11,23 @@ const (
 	// mcpEnd bounds the end of mcp --http: the grace of the clients' pods, and the
 	// answers of the API server. Beyond it sandboxes may be left.
 	mcpEnd = 45 * time.Second
-	// gatewayEnd bounds the end of gateway: the calls under way, but not those that follow
-	// a command or a watch.
-	gatewayEnd = 20 * time.Second
+	// gatewayEnd is the patience of a gateway that ends: calls under way get this time, but
+	// not those that follow something, which go on elsewhere. gatewayLast is for the answers
+	// of what is ended then. Both fit into the 30 s that Kubernetes gives a pod to end.
+	gatewayEnd  = 20 * time.Second
+	gatewayLast = 3 * time.Second
+	// maxConnections is how many connections a gateway has unless told otherwise: idle ones
+	// take 30 KiB each. maxStreams bounds the requests of one connection of HTTP/2 at once.
+	maxConnections = 4096
+	maxStreams     = 256
+	// peerPing is after which silence a peer of HTTP/2 is asked for a sign of life, and
+	// peerTime how long it may take, or read nothing.
+	peerPing = time.Minute
+	peerTime = time.Minute
+	// healthConnections is how many connections operators may have, and healthTime how long
+	// a request of theirs may take: a kubelet waits for seconds.
+	healthConnections = 64
+	healthTime        = 10 * time.Second
 	// maxToolInput bounds the input of a tool from standard input, in bytes: a model's
 	// message is far smaller.
 	maxToolInput = 16 << 20

@@ -33,6 +33,7 @@ type httpFlags struct {
 	origins     []string
 	maxSessions int
 	idleTimeout time.Duration
+	secure      bool           // it serves by TLS
 	flags       *pflag.FlagSet // these flags
 	listen      *net.TCPAddr
 }
@@ -72,18 +73,27 @@ func (h *httpFlags) check() error {
 
 // resolve finds out where to listen, at the address of the flag of this name.
 func (h *httpFlags) resolve(flag string) error {
-	addr, err := net.ResolveTCPAddr("tcp", h.address)
+	addr, err := resolveListener(h.flags.Lookup(flag), h.address)
 	if err != nil {
-		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", settings.Origin(h.flags.Lookup(flag)), h.address, err)
+		return err
 	}
-	if addr.IP == nil {
-		addr.IP = net.IPv4(127, 0, 0, 1)
-	}
-	if !addr.IP.IsLoopback() && !h.allowRemote {
+	if !addr.IP.IsLoopback() && !h.allowRemote && !h.secure {
 		return usagef("other machines can reach %s, and nothing is encrypted on the way: use 127.0.0.1, or give --allow-remote", addr)
 	}
 	h.listen = addr
 	return nil
+}
+
+// resolveListener returns the address of a flag: on the loopback if it names no host.
+func resolveListener(flag *pflag.Flag, text string) (*net.TCPAddr, error) {
+	addr, err := net.ResolveTCPAddr("tcp", text)
+	if err != nil {
+		return nil, usagef("%s %q is not an address such as 127.0.0.1:8931: %w", settings.Origin(flag), text, err)
+	}
+	if addr.IP == nil {
+		addr.IP = net.IPv4(127, 0, 0, 1)
+	}
+	return addr, nil
 }
 
 // handler returns the options of the handler.

@@ -34,6 +34,9 @@ type Options struct {
 	// PORT-NAME.Domain for callers with a token. It may end in the port of links, such as :8443.
 	// Nothing of the gateway's own is served there.
 	Domain string
+	// TLS says that callers come by HTTPS without a proxy between them and the gateway. Links are
+	// HTTPS in any case, but for those of localhost without it.
+	TLS bool
 	// LinkKeys sign links to servers. With nil only this gateway's own are valid, while it lasts.
 	LinkKeys *LinkKeys
 	// Observers are told of what callers do, in this order.
@@ -81,7 +84,7 @@ func New(o Options) *Gateway {
 	}
 	life, end := context.WithCancel(context.Background())
 	g := &Gateway{
-		Options: o, domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		Options: o, domain: parseDomain(o.Domain, o.TLS), mux: http.NewServeMux(), end: end,
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), silence: silence,
 	}

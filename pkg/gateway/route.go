@@ -70,20 +70,21 @@ func (g *Gateway) targetOf(r *http.Request) (*target, error) {
 type domain struct {
 	host string // in lower case; "" for none
 	port string // of the links; "" for the scheme's
+	tls  bool   // the gateway has it
 }
 
-func parseDomain(text string) domain {
+func parseDomain(text string, tls bool) domain {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
 		host = text
 	}
-	return domain{strings.ToLower(strings.Trim(host, ".")), port}
+	return domain{strings.ToLower(strings.Trim(host, ".")), port, tls}
 }
 
 // scheme is how browsers reach the servers. Only this machine's own names, which lead no further,
 // go without TLS: browsers trust them as if they had it.
 func (d domain) scheme() string {
-	if d.host == "localhost" || strings.HasSuffix(d.host, ".localhost") {
+	if !d.tls && (d.host == "localhost" || strings.HasSuffix(d.host, ".localhost")) {
 		return "http"
 	}
 	return "https"
