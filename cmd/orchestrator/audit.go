@@ -225,7 +225,7 @@ type auditSummary struct {
 	Broken int    `json:"broken"`
 	Lines  uint64 `json:"lines"`
 	Signed uint64 `json:"signed"`
-	Open   int    `json:"open"`
+	Open   int    `json:"open_calls"`
 }
 
 func (s *auditSummary) add(c *audit.Chain) {

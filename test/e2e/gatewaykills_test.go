@@ -39,22 +39,26 @@ func killSize() (sandboxes, kills int) {
 // killPause is the time between kills at full size.
 const killPause = 5 * time.Second
 
-// No command runs twice, no byte is lost or doubled, and what is called done is done, while three
-// replicas behind one address are killed one after the other.
+// No command runs twice, no byte is lost or doubled, what is called done is done, and each attempt is in
+// an audit log once, while three replicas behind one address are killed one after the other.
 func TestReplicasOfAGatewayAreKilledWhileCallersWork(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	r := newReplicas(t, startPrograms(t, c, 3))
+	p := startPrograms(t, c, 3)
+	r := newReplicas(t, p)
 	sandboxes, kills := killSize()
 	r.work(sandboxes, func(progress func()) { r.killSome(kills, progress) })
+	p.end()
+	p.checkAudit(r)
 }
 
 // replicas are gateways behind one address.
 type replicas struct {
 	*testing.T
 	fleet
-	url  string
-	over atomic.Bool // workers come to their end
+	url   string
+	over  atomic.Bool // workers come to their end
+	trail trail
 }
 
 // A fleet is gateways that are somewhere.
@@ -164,7 +168,9 @@ func (r *replicas) each(sandboxes int, do func(*killWorker) error) {
 
 // gatewayPrograms are gateways on this machine.
 type gatewayPrograms struct {
+	path  string // of the program
 	start func() *gatewayProgram
+	audit auditLogs
 
 	mu   sync.Mutex
 	all  []*gatewayProgram
@@ -180,8 +186,10 @@ func startPrograms(t *testing.T, c *launchertest.Cluster, n int) *gatewayProgram
 	t.Helper()
 	path, keys := buildOrchestrator(t), gatewayKeys(t)
 	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
-	p := &gatewayPrograms{start: func() *gatewayProgram {
-		cmd := exec.Command(path, "gateway", "--listen", "127.0.0.1:0", "--keys", keys)
+	p := &gatewayPrograms{path: path, audit: newAuditLogs(t)}
+	p.start = func() *gatewayProgram {
+		p.audit.started++
+		cmd := exec.Command(path, "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--audit", p.audit.dir, "--audit-key-file", p.audit.key)
 		cmd.Env, cmd.Stderr = env, t.Output()
 		out, err := cmd.StdoutPipe()
 		if err == nil {
@@ -196,7 +204,7 @@ func startPrograms(t *testing.T, c *launchertest.Cluster, n int) *gatewayProgram
 			t.Errorf("a replica does not start: %v", err)
 		}
 		return &gatewayProgram{cmd, strings.TrimPrefix(strings.TrimSpace(line), "http://")}
-	}}
+	}
 	for range n {
 		p.all = append(p.all, p.start())
 	}
@@ -226,6 +234,7 @@ func (p *gatewayPrograms) kill() {
 	i := p.next % len(p.all)
 	p.next++
 	p.all[i].kill()
+	p.audit.killed[p.all[i].cmd.Process.Pid] = true
 	if another := p.start(); another != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -285,7 +294,7 @@ func (w *killWorker) send(method, path string, body []byte, headers ...string) (
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
-	r, err := http.DefaultClient.Do(req)
+	r, err := (&http.Client{Transport: &w.trail}).Do(req)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errAgain, err)
 	}

@@ -164,7 +164,7 @@ func (w *killWorker) followOnce(id string, offset *int64, all *strings.Builder, 
 		return false, err
 	}
 	req.Header.Set("Authorization", "Bearer "+gatewayToken)
-	r, err := http.DefaultClient.Do(req)
+	r, err := (&http.Client{Transport: &w.trail}).Do(req)
 	if err != nil {
 		return false, nil
 	}
@@ -326,7 +326,8 @@ func (e *echoing) connect() bool {
 		query = fmt.Sprintf("exec_id=%s&stdout_offset=%d", e.id, len(e.out))
 	}
 	dialer := &websocket.Dialer{Subprotocols: []string{"podagent.terminal.v1"}, HandshakeTimeout: harness.Hung}
-	conn, _, err := dialer.Dial("ws"+strings.TrimPrefix(e.w.url, "http")+e.w.path("/terminal?"+query), http.Header{"Authorization": {"Bearer " + gatewayToken}})
+	conn, answer, err := dialer.Dial("ws"+strings.TrimPrefix(e.w.url, "http")+e.w.path("/terminal?"+query), http.Header{"Authorization": {"Bearer " + gatewayToken}})
+	e.w.trail.attempt(answer)
 	if err != nil {
 		return false
 	}
