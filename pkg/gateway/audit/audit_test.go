@@ -306,7 +306,7 @@ func TestALogGoesOnAfterAFullDisk(t *testing.T) {
 // linesOf counts the whole lines of an act.
 func linesOf(text, id string) (n int) {
 	for line := range strings.Lines(text) {
-		if json.Valid([]byte(line)) && strings.Contains(line, `"id":"`+id+`"`) {
+		if strings.Contains(line, `"id":"`+id+`"`) && json.Valid([]byte(line)) {
 			n++
 		}
 	}
