@@ -14,9 +14,10 @@
 //   - How often, and how many at once (rates.go). While the request lasts, its token is checked
 //     again (calls.go).
 //   - What it names: a tenant and a name make the launcher's id (names.go).
-//   - The operation (sandboxes.go, files.go, exec.go and their like). What a create may ask for is
-//     in spec.go, policy.go and volumes.go. What is made or resumed fits into quota and budget
-//     (reserve.go), which gateways agree on in the [Ledger] (book.go).
+//   - The operation: one of REST (sandboxes.go, files.go, exec.go and their like), or a call of podapi
+//     that passes to the agent (podapi.go, podapimethods.go). What a create may ask for is in spec.go,
+//     policy.go and volumes.go. What is made or resumed fits into quota and budget (reserve.go),
+//     which gateways agree on in the [Ledger] (book.go).
 //   - A message of the Model Context Protocol in place of an operation (mcp.go), which works in the
 //     sandbox that it names or in its session's own (mcpsessions.go, mcpsandbox.go).
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
@@ -25,6 +26,7 @@
 // Beside requests, one gateway for all ends what is over, and keeps the rest from being reaped
 // (sweep.go).
 //
-// Errors leave as problem details with the class of podapi (problem.go). The operations describe
+// Errors leave as problem details with the class of podapi (problem.go), or as statuses of gRPC
+// (podapistatus.go). The operations describe
 // themselves: the document is at /openapi.json.
 package gateway

@@ -44,11 +44,7 @@ func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 		edit(&o)
 	}
 	g := gateway.New(o)
-	server := httptest.NewUnstartedServer(g)
-	server.Config.Protocols = &http.Protocols{}
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
+	server := newServer(g)
 	t.Cleanup(func() {
 		server.Close()
 		if err := g.Close(); err != nil {
@@ -57,6 +53,16 @@ func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 	})
 	d.url, d.gateway = server.URL, g
 	return d
+}
+
+// newServer serves HTTP/1 and HTTP/2.
+func newServer(h http.Handler) *httptest.Server {
+	server := httptest.NewUnstartedServer(h)
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	return server
 }
 
 func hashOf(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/pkg/gateway/internal/rawgrpc"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -32,9 +37,11 @@ type podapiCall struct {
 func (g *Gateway) servePodapi(w http.ResponseWriter, r *http.Request) {
 	w, in, end, err := g.letIn(w, r, bearer(r))
 	if err != nil {
+		p := problemOf(g.problem(r.Context(), err))
+		g.turnedAway(r.Context(), p)
 		stream := rawgrpc.Accept(w, r, bodySilence)
 		defer stream.Close()
-		stream.End(g.grpcStatus(r.Context(), err))
+		stream.End(problemStatus(p, busyFor(err)))
 		return
 	}
 	defer end()
@@ -46,66 +53,76 @@ func (g *Gateway) servePodapi(w http.ResponseWriter, r *http.Request) {
 
 // callAgent makes a call that is let in.
 func (g *Gateway) callAgent(r *http.Request, stream *rawgrpc.Stream) error {
-	c := &podapiCall{Context: r.Context(), Stream: stream, method: podapiMethods[r.URL.Path], path: r.URL.Path}
-	names := r.Header[headerSandbox]
-	switch {
-	case c.method.refused != "":
-		actOf(c).is(operationOf(c.path), "")
-		return &refusal{http.StatusForbidden, "permission", c.method.refused}
-	case c.method.detail == nil:
+	c := &podapiCall{Context: r.Context(), Stream: stream, path: r.URL.Path}
+	var known bool
+	if c.method, known = podapiMethods[c.path]; !known {
 		return &unknownMethod{c.path}
-	case len(names) != 1:
-		actOf(c).is(operationOf(c.path), "")
-		return invalid("the metadata must have the name of one sandbox, as %s", headerSandbox)
 	}
-	actOf(c).is(operationOf(c.path), names[0])
+	actOf(c).is(strings.TrimPrefix(c.path, "/"), "")
+	names := r.Header[headerSandbox]
+	if len(names) != 1 {
+		return invalid("the metadata must name one sandbox, as %s", strings.ToLower(headerSandbox))
+	}
+	if err := CheckName(names[0]); err != nil {
+		return invalid("%v", err)
+	}
+	actOf(c).is("", names[0])
+	if c.method.refused != "" {
+		return &refusal{http.StatusForbidden, "permission", c.method.refused}
+	}
 	if err := rawgrpc.Check(r); err != nil {
 		return err
 	}
-	timeout, err := rawgrpc.Timeout(r)
+	timeout, limited, err := rawgrpc.Timeout(r)
 	if err != nil {
 		return err
 	}
-	if timeout > 0 {
-		within, cancel := context.WithTimeout(c, timeout)
-		defer cancel()
+	if limited {
+		within, end := context.WithTimeout(c, timeout)
+		defer end()
 		c.Context = within
 	}
-	detail, err := c.readFirst()
+	what, err := c.readFirst()
 	if err != nil {
 		return err
 	}
 	defer c.first.Free()
-	if err := begin(c, detail); err != nil {
+	if c.method.endless && g.streams.closing.Err() != nil {
+		return errEnding
+	}
+	if err := begin(c, what.Detail); err != nil {
 		return err
 	}
-	return g.use(c, names[0], !c.method.looksOn, c.passOn)
+	return g.use(c, names[0], !what.looksOn, func(s *launcher.Sandbox) error { return c.passOn(s.Conn(), g.streams.closing) })
 }
 
-// readFirst reads the first message, and what it says.
-func (c *podapiCall) readFirst() (Detail, error) {
+// readFirst reads the first message, and what it asks for.
+func (c *podapiCall) readFirst() (asked, error) {
 	message, err := c.Recv()
 	if errors.Is(err, io.EOF) {
 		err = invalid("the call has no message")
 	}
 	if err != nil {
-		return Detail{}, err
+		return asked{}, err
 	}
 	defer message.Free()
 	c.first = message.MaterializeToBuffer(wire.BufferPool())
-	return c.method.detail(c.first.ReadOnlyData())
+	return c.method.read(c.first.ReadOnlyData())
 }
 
-// passOn makes the call in a sandbox, and returns how it ended.
-func (c *podapiCall) passOn(s *launcher.Sandbox) error {
+// passOn makes the call on a connection to an agent, and returns how it ended.
+func (c *podapiCall) passOn(conn grpc.ClientConnInterface, closing context.Context) error {
 	ctx, cancel := context.WithCancelCause(c)
 	defer cancel(nil)
-	to, err := s.Conn().NewStream(ctx, &c.method.StreamDesc, c.path, grpc.ForceCodecV2(rawgrpc.Codec()))
-	if err != nil {
-		return err
+	if c.method.endless {
+		defer context.AfterFunc(closing, func() { cancel(errEnding) })()
 	}
-	c.first.Ref()
-	if err := to.SendMsg(&rawgrpc.Message{Data: mem.BufferSlice{c.first}}); err != nil && !errors.Is(err, io.EOF) {
+	to, err := conn.NewStream(ctx, &c.method.StreamDesc, c.path, grpc.ForceCodecV2(rawgrpc.Codec()))
+	if err == nil {
+		c.first.Ref()
+		err = to.SendMsg(&rawgrpc.Message{Data: mem.BufferSlice{c.first}})
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // by which it says that the answer has why
 		return err
 	}
 	sent := make(chan struct{})
@@ -117,7 +134,7 @@ func (c *podapiCall) passOn(s *launcher.Sandbox) error {
 	}()
 	err = c.passAnswers(to)
 	if cause := context.Cause(ctx); cause != nil && c.Err() == nil {
-		err = cause // the request is broken
+		err = cause // which ended the call from here
 	}
 	cancel(nil)
 	c.Close()
@@ -154,11 +171,29 @@ func (c *podapiCall) passAnswers(to grpc.ClientStream) error {
 			}
 			return err
 		}
+		c.noteExit(message.Data)
 		if err := c.Send(message.Data); err != nil || !c.method.ServerStreams {
 			return err
 		}
 	}
 }
+
+// noteExit notes how a command ended, if a message says that.
+func (c *podapiCall) noteExit(message mem.BufferSlice) {
+	if c.path != pb.Processes_Exec_FullMethodName || len(message) != 1 || message.Len() > exitLimit {
+		return
+	}
+	if field, _, _ := protowire.ConsumeTag(message[0].ReadOnlyData()); field != exitField {
+		return
+	}
+	var m pb.ExecResponse
+	if proto.Unmarshal(message[0].ReadOnlyData(), &m) == nil {
+		actOf(c).exited(&podapi.ExitStatus{Code: int(m.GetExit().GetCode())})
+	}
+}
+
+// exitField is the number of ExecResponse.exit.
+const exitField = 5
 
 // unknownMethod says that the gateway does not know a method. To the caller it looks as if it called
 // an agent that is older than its client.

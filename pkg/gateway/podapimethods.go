@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"strings"
-
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
@@ -14,10 +12,8 @@ import (
 // podapiMethod is a method of podapi, as the gateway passes it on.
 type podapiMethod struct {
 	grpc.StreamDesc
-	// detail says what the first message asks for.
-	detail func(message []byte) (Detail, error)
-	// looksOn says that the call does not work in the sandbox, and so does not wake it.
-	looksOn bool
+	// read says what the first message asks for; nil for methods that are refused.
+	read func(message []byte) (asked, error)
 	// endless says that the call lasts for as long as its caller likes. It ends with the gateway, and
 	// its caller goes on with another.
 	endless bool
@@ -25,42 +21,52 @@ type podapiMethod struct {
 	refused string
 }
 
+// asked is what a call asks for.
+type asked struct {
+	Detail
+	// looksOn says that the call does not work in the sandbox, and so does not wake it.
+	looksOn bool
+}
+
+// lookOn is what a call asks for that looks on.
+var lookOn = asked{looksOn: true}
+
 // podapiMethods are the methods that the gateway knows, by their paths. It refuses all others.
 var podapiMethods = describeStreams(map[string]podapiMethod{
-	pb.Agent_Info_FullMethodName:  looksOn(asks(func(*pb.InfoRequest) (d Detail) { return })),
-	pb.Agent_Stats_FullMethodName: looksOn(asks(func(*pb.StatsRequest) (d Detail) { return })),
+	pb.Agent_Info_FullMethodName:  asks(func(m *pb.InfoRequest) asked { return asked{looksOn: !m.Wake} }),
+	pb.Agent_Stats_FullMethodName: asks(func(*pb.StatsRequest) asked { return lookOn }),
 	pb.Agent_Configure_FullMethodName: {
 		refused: "a sandbox is configured by the gateway alone: what it is to have goes into its creation",
 	},
-	healthpb.Health_Check_FullMethodName: looksOn(asks(func(*healthpb.HealthCheckRequest) (d Detail) { return })),
+	healthpb.Health_Check_FullMethodName: asks(func(*healthpb.HealthCheckRequest) asked { return lookOn }),
 
-	pb.Files_Stat_FullMethodName:    asks(func(m *pb.StatRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_List_FullMethodName:    asks(func(m *pb.ListRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Read_FullMethodName:    asks(func(m *pb.ReadRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Write_FullMethodName:   asks(func(m *pb.WriteRequest) Detail { return ofPaths(m.GetHeader().GetPath()) }),
-	pb.Files_Edit_FullMethodName:    asks(func(m *pb.EditRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Mkdir_FullMethodName:   asks(func(m *pb.MkdirRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Remove_FullMethodName:  asks(func(m *pb.RemoveRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Rename_FullMethodName:  asks(func(m *pb.RenameRequest) Detail { return ofPaths(m.OldPath, m.NewPath) }),
-	pb.Files_Copy_FullMethodName:    asks(func(m *pb.CopyRequest) Detail { return ofPaths(m.Source, m.Target) }),
-	pb.Files_Chmod_FullMethodName:   asks(func(m *pb.ChmodRequest) Detail { return ofPaths(m.Path) }),
-	pb.Files_Symlink_FullMethodName: asks(func(m *pb.SymlinkRequest) Detail { return ofPaths(m.Path, m.Target) }),
-	pb.Files_Glob_FullMethodName:    asks(func(m *pb.GlobRequest) Detail { return ofPaths(m.Dir, m.Pattern) }),
-	pb.Files_Grep_FullMethodName:    asks(func(m *pb.GrepRequest) Detail { return ofPaths(m.Paths...) }),
-	pb.Files_Watch_FullMethodName:   endless(asks(func(m *pb.WatchRequest) Detail { return ofPaths(m.Path) })),
-	pb.Files_Push_FullMethodName:    asks(func(m *pb.PushRequest) Detail { return ofPaths(m.GetHeader().GetPath()) }),
-	pb.Files_Pull_FullMethodName:    asks(func(m *pb.PullRequest) Detail { return ofPaths(m.Path) }),
+	pb.Files_Stat_FullMethodName:    asks(func(m *pb.StatRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_List_FullMethodName:    asks(func(m *pb.ListRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Read_FullMethodName:    asks(func(m *pb.ReadRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Write_FullMethodName:   asks(func(m *pb.WriteRequest) asked { return ofPaths(m.GetHeader().GetPath()) }),
+	pb.Files_Edit_FullMethodName:    asks(func(m *pb.EditRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Mkdir_FullMethodName:   asks(func(m *pb.MkdirRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Remove_FullMethodName:  asks(func(m *pb.RemoveRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Rename_FullMethodName:  asks(func(m *pb.RenameRequest) asked { return ofPaths(m.OldPath, m.NewPath) }),
+	pb.Files_Copy_FullMethodName:    asks(func(m *pb.CopyRequest) asked { return ofPaths(m.Source, m.Target) }),
+	pb.Files_Chmod_FullMethodName:   asks(func(m *pb.ChmodRequest) asked { return ofPaths(m.Path) }),
+	pb.Files_Symlink_FullMethodName: asks(func(m *pb.SymlinkRequest) asked { return ofPaths(m.Path, m.Target) }),
+	pb.Files_Glob_FullMethodName:    asks(func(m *pb.GlobRequest) asked { return ofPaths(m.Dir, m.Pattern) }),
+	pb.Files_Grep_FullMethodName:    asks(func(m *pb.GrepRequest) asked { return ofPaths(m.Paths...) }),
+	pb.Files_Watch_FullMethodName:   endless(asks(func(m *pb.WatchRequest) asked { return ofPaths(m.Path) })),
+	pb.Files_Push_FullMethodName:    asks(func(m *pb.PushRequest) asked { return ofPaths(m.GetHeader().GetPath()) }),
+	pb.Files_Pull_FullMethodName:    asks(func(m *pb.PullRequest) asked { return ofPaths(m.Path) }),
 
 	pb.Processes_Exec_FullMethodName:       endless(asks(ofExec)),
-	pb.Processes_List_FullMethodName:       looksOn(asks(func(*pb.ListProcessesRequest) (d Detail) { return })),
-	pb.Processes_Signal_FullMethodName:     asks(func(m *pb.SignalRequest) Detail { return Detail{ExecID: m.ExecId} }),
-	pb.Processes_Forget_FullMethodName:     asks(func(m *pb.ForgetRequest) Detail { return Detail{ExecID: m.ExecId} }),
-	pb.Processes_KillStrays_FullMethodName: asks(func(*pb.KillStraysRequest) (d Detail) { return }),
+	pb.Processes_List_FullMethodName:       asks(func(*pb.ListProcessesRequest) asked { return lookOn }),
+	pb.Processes_Signal_FullMethodName:     asks(func(m *pb.SignalRequest) asked { return ofCommand(m.ExecId) }),
+	pb.Processes_Forget_FullMethodName:     asks(func(m *pb.ForgetRequest) asked { return ofCommand(m.ExecId) }),
+	pb.Processes_KillStrays_FullMethodName: asks(func(*pb.KillStraysRequest) asked { return asked{} }),
 
-	pb.Ports_Dial_FullMethodName: endless(asks(func(m *pb.DialRequest) Detail { return Detail{Port: int(m.GetOpen().GetPort())} })),
+	pb.Ports_Dial_FullMethodName: endless(asks(func(m *pb.DialRequest) asked { return asked{Detail: Detail{Port: int(m.GetOpen().GetPort())}} })),
 
-	pb.Git_Checkout_FullMethodName: asks(func(m *pb.CheckoutRequest) Detail {
-		return Detail{Args: texts([][]byte{m.Url, m.Ref}), Paths: texts([][]byte{m.Dir})} // and not the password
+	pb.Git_Checkout_FullMethodName: asks(func(m *pb.CheckoutRequest) asked {
+		return asked{Detail: Detail{Args: texts(m.Url, m.Ref), Paths: texts(m.Dir)}} // and not the password
 	}),
 })
 
@@ -82,22 +88,17 @@ func describeStreams(methods map[string]podapiMethod) map[string]podapiMethod {
 func asks[M any, P interface {
 	*M
 	proto.Message
-}](detail func(P) Detail) podapiMethod {
-	return podapiMethod{detail: func(message []byte) (Detail, error) {
+}](read func(P) asked) podapiMethod {
+	return podapiMethod{read: func(message []byte) (asked, error) {
 		m := P(new(M))
 		if !wire.FewElements(message, m.ProtoReflect().Descriptor(), elementLimit) {
-			return Detail{}, invalid("the message has more than %d fields", elementLimit)
+			return asked{}, invalid("the message has more than %d fields", elementLimit)
 		}
 		if err := proto.Unmarshal(message, m); err != nil {
-			return Detail{}, invalid("the message is no %s", m.ProtoReflect().Descriptor().Name())
+			return asked{}, invalid("the message is no %s", m.ProtoReflect().Descriptor().Name())
 		}
-		return detail(m), nil
+		return read(m), nil
 	}}
-}
-
-func looksOn(m podapiMethod) podapiMethod {
-	m.looksOn = true
-	return m
 }
 
 func endless(m podapiMethod) podapiMethod {
@@ -105,22 +106,28 @@ func endless(m podapiMethod) podapiMethod {
 	return m
 }
 
-func ofPaths(paths ...[]byte) Detail { return Detail{Paths: texts(paths)} }
+func ofPaths(paths ...[]byte) asked { return asked{Detail: Detail{Paths: texts(paths...)}} }
 
-// ofExec is what a command is that is started, or whose is attached to.
-func ofExec(m *pb.ExecRequest) Detail {
+func ofCommand(id string) asked { return asked{Detail: Detail{ExecID: id}} }
+
+// ofExec is what a call asks for that starts a command, or attaches to one.
+func ofExec(m *pb.ExecRequest) asked {
 	if attach := m.GetAttach(); attach != nil {
-		return Detail{ExecID: attach.ExecId}
+		return ofCommand(attach.ExecId)
 	}
 	start := m.GetStart()
-	if len(start.GetScript()) > 0 {
-		return Detail{Args: []string{string(start.Script)}, ExecID: start.ExecId}
+	a := ofCommand(start.GetExecId())
+	if a.Args = texts(start.GetScript()); a.Args == nil {
+		a.Args = make([]string, len(start.GetArgv()))
+		for i, arg := range start.GetArgv() {
+			a.Args[i] = string(arg)
+		}
 	}
-	return Detail{Args: texts(start.GetArgv()), ExecID: start.GetExecId()}
+	return a
 }
 
 // texts returns those of the texts that are not empty.
-func texts(all [][]byte) (some []string) {
+func texts(all ...[]byte) (some []string) {
 	for _, text := range all {
 		if len(text) > 0 {
 			some = append(some, string(text))
@@ -128,6 +135,3 @@ func texts(all [][]byte) (some []string) {
 	}
 	return some
 }
-
-// operationOf returns the operation of a path of gRPC: podapi.v1.SERVICE/METHOD.
-func operationOf(path string) string { return strings.TrimPrefix(path, "/") }

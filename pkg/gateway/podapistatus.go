@@ -29,7 +29,7 @@ var grpcCodes = map[int]codes.Code{
 	http.StatusUnprocessableEntity: codes.InvalidArgument,
 	http.StatusTooManyRequests:     codes.ResourceExhausted,
 	http.StatusNotImplemented:      codes.Unimplemented,
-	http.StatusBadGateway:          codes.Unavailable,
+	http.StatusBadGateway:          codes.Internal,
 	http.StatusServiceUnavailable:  codes.Unavailable,
 	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
 }
@@ -69,30 +69,38 @@ func agentStatus(s *status.Status) *status.Status {
 	return clean
 }
 
-// problemStatus returns a problem as a status. Its class is there twice: by its name, and as the class
-// of podapi that is nearest to it, for clients that know no gateway.
+// problemStatus returns a problem as a status. Its class is there by name, and as podapi's nearest one,
+// for clients that know no gateway. What is unavailable is so to them as if the way to the agent were cut:
+// who waits for a command goes on waiting.
 func problemStatus(p *Problem, wait time.Duration) *status.Status {
 	code, ok := grpcCodes[p.Status]
 	if !ok {
 		code = codes.Unknown
-	}
-	class := pb.Class(pb.Class_value["CLASS_"+strings.ToUpper(p.Class)])
-	switch {
-	case wait > 0, p.Status == http.StatusServiceUnavailable:
-		class = pb.Class_CLASS_UNAVAILABLE // who waits for a command goes on waiting
-	case p.Status == http.StatusBadGateway && class == pb.Class_CLASS_UNAUTHENTICATED:
-		class = pb.Class_CLASS_UNSPECIFIED // it is not the caller who is not known
 	}
 	message := cut(p.Detail)
 	info := &errdetails.ErrorInfo{Reason: p.Class, Domain: errorDomain}
 	if p.Until != nil {
 		info.Metadata = map[string]string{"until": p.Until.Format(time.RFC3339)}
 	}
-	details := []protoadapt.MessageV1{&pb.Error{Class: class, Message: message}, info}
+	details := []protoadapt.MessageV1{info}
+	if code != codes.Unavailable {
+		details = append(details, &pb.Error{Class: nearestClass(p, wait), Message: message})
+	}
 	if wait > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
 	return withDetails(status.New(code, message), details...)
+}
+
+// nearestClass is the class of podapi that a problem is of; the one without a meaning for others.
+func nearestClass(p *Problem, wait time.Duration) pb.Class {
+	switch {
+	case wait > 0:
+		return pb.Class_CLASS_UNAVAILABLE
+	case p.Status == http.StatusBadGateway:
+		return pb.Class_CLASS_UNSPECIFIED // not the caller failed, but the gateway at the agent
+	}
+	return pb.Class(pb.Class_value["CLASS_"+strings.ToUpper(p.Class)])
 }
 
 func withDetails(s *status.Status, details ...protoadapt.MessageV1) *status.Status {

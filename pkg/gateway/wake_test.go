@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,7 +81,7 @@ func asleep(t *testing.T, body string, patience time.Duration) (*door, *sleeper)
 	l := &sleeper{Local: launchertest.Local(t), held: make(chan struct{})}
 	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "acme", Token: "a"}, Domain: "sandboxes.test"})
 	gateway.SetPatience(g, patience)
-	server := httptest.NewServer(g)
+	server := newServer(g)
 	t.Cleanup(func() {
 		server.Close()
 		if err := g.Close(); err != nil {

@@ -19,9 +19,9 @@ type agentLife struct {
 func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	life := c.life.Load()
 	if life == nil {
-		info, err := c.Info(ctx)
+		info, err := c.info(ctx, true)
 		if errors.Is(err, ErrUnavailable) {
-			info, err = c.Info(ctx) // over another connection, if one broke
+			info, err = c.info(ctx, true) // over another connection, if one broke
 		}
 		if err != nil {
 			return nil, err

@@ -43,8 +43,11 @@ const (
 
 // Info asks the agent about itself. If this client does not understand its protocol, the
 // error, beside the Info, is [ErrVersion]: it says which to update.
-func (c *Client) Info(ctx context.Context) (Info, error) {
-	r, err := c.agent.Info(ctx, &pb.InfoRequest{})
+func (c *Client) Info(ctx context.Context) (Info, error) { return c.info(ctx, false) }
+
+// info is Info. With wake a gateway resumes a sandbox that sleeps: calls that work in it follow.
+func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
+	r, err := c.agent.Info(ctx, &pb.InfoRequest{Wake: wake})
 	if err == nil {
 		err = checkInfo(r)
 	}

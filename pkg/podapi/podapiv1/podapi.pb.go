@@ -834,7 +834,10 @@ func (x *EditDetail) GetHint() string {
 }
 
 type InfoRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// wake asks a gateway to resume the sandbox if it sleeps, since calls that work in it
+	// follow. Agents ignore it.
+	Wake          bool `protobuf:"varint,1,opt,name=wake,proto3" json:"wake,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -867,6 +870,13 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *InfoRequest) GetWake() bool {
+	if x != nil {
+		return x.Wake
+	}
+	return false
 }
 
 type InfoResponse struct {
@@ -8017,8 +8027,9 @@ const file_podapi_proto_rawDesc = "" +
 	"EditDetail\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
-	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\xc0\x04\n" +
+	"\x04hint\x18\x03 \x01(\tR\x04hint\"!\n" +
+	"\vInfoRequest\x12\x12\n" +
+	"\x04wake\x18\x01 \x01(\bR\x04wake\"\xc0\x04\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +

@@ -70,21 +70,18 @@ func Check(r *http.Request) error {
 	return nil
 }
 
-// Timeout returns how long a call may take; 0 if its caller does not say.
-func Timeout(r *http.Request) (time.Duration, error) {
+// Timeout returns how long a call may take, if its caller says that.
+func Timeout(r *http.Request) (timeout time.Duration, ok bool, err error) {
 	text := r.Header.Get("Grpc-Timeout")
 	if text == "" {
-		return 0, nil
+		return 0, false, nil
 	}
 	digits, unit := text[:len(text)-1], units[text[len(text)-1]]
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || unit == 0 || len(digits) > 8 {
-		return 0, status.Error(codes.InvalidArgument, "grpc-timeout must be up to 8 digits and a unit")
+		return 0, false, status.Error(codes.InvalidArgument, "grpc-timeout must be up to 8 digits and a unit")
 	}
-	if n > uint64(longest/unit) {
-		return longest, nil
-	}
-	return max(time.Duration(n)*unit, 1), nil
+	return time.Duration(min(n, uint64(longest/unit))) * unit, true, nil
 }
 
 // longest is the longest duration that there is.

@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// Whoever adds a method to the contract decides here whether tenants may call it.
+func TestEachMethodOfPodapiIsDecidedAbout(t *testing.T) {
+	decided := map[string]bool{healthpb.Health_Check_FullMethodName: true}
+	services := pb.File_podapi_proto.Services()
+	for i := range services.Len() {
+		for j := range services.Get(i).Methods().Len() {
+			method := services.Get(i).Methods().Get(j)
+			path := "/" + string(services.Get(i).FullName()) + "/" + string(method.Name())
+			decided[path] = true
+			m, ok := podapiMethods[path]
+			if !ok || (m.read == nil) == (m.refused == "") {
+				t.Errorf("nobody has decided about %s", path)
+			}
+			if m.read != nil && (m.ServerStreams != method.IsStreamingServer() || m.ClientStreams != method.IsStreamingClient()) {
+				t.Errorf("%s is another kind of stream", path)
+			}
+		}
+	}
+	for path := range podapiMethods {
+		if !decided[path] {
+			t.Errorf("there is no method %s", path)
+		}
+	}
+	if exitField != (&pb.ExecResponse{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name("exit")).Number() {
+		t.Error("the field of a command's exit has another number")
+	}
+}
+
+// A hostile agent may add what looks like the gateway's own.
+func TestDetailsOfAgentsDoNotPass(t *testing.T) {
+	s, err := status.New(codes.NotFound, "none").WithDetails(
+		&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errorDomain}, &pb.Error{Class: pb.Class_CLASS_NOT_EXIST})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := agentStatus(s).Details()
+	if len(got) != 1 || got[0].(*pb.Error).Class != pb.Class_CLASS_NOT_EXIST {
+		t.Errorf("%v pass", got)
+	}
+}
