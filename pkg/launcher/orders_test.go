@@ -176,8 +176,32 @@ var operations = map[string]operation{
 	"pause": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
 		return "", "", k.Pause(ctx, theID)
 	},
+	"sweep": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		_, err := k.Sweep(ctx, theID)
+		return "", "", err
+	},
 	"terminate": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
 		return "", "", k.Terminate(ctx, theID)
+	},
+}
+
+// preparations are what pairs names beside operations, for what comes before.
+var preparations = map[string]operation{
+	"end": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		pod := w.alive()[0]
+		pod.Status.Phase = corev1.PodSucceeded
+		_, err := w.pods().UpdateStatus(ctx, &pod, metav1.UpdateOptions{})
+		return "", "", err
+	},
+	// Its end was two days ago.
+	"overdue": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		claim, err := w.claims().Get(ctx, podmeta.NameOf(theID), metav1.GetOptions{})
+		if err == nil {
+			ends := time.Now().Add(-48 * time.Hour).UTC().Format(time.RFC3339Nano)
+			claim.Annotations[podmeta.AnnotationFilesEnd] = ends + " " + claim.Annotations[podmeta.AnnotationResumed]
+			_, err = w.claims().Update(ctx, claim, metav1.UpdateOptions{})
+		}
+		return "", "", err
 	},
 }
 
@@ -190,7 +214,11 @@ func run(t *testing.T, c *launchertest.Cluster, warm int, before, names []string
 		w.fill(keptPool, warm, w.spec(false, true, ""))
 	}
 	for _, name := range before {
-		if _, _, err := operations[name](t.Context(), w, c.Launcher()); err != nil {
+		do := operations[name]
+		if do == nil {
+			do = preparations[name]
+		}
+		if _, _, err := do(t.Context(), w, c.Launcher()); err != nil {
 			t.Fatalf("%s before: %v", name, err)
 		}
 	}

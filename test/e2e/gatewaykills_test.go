@@ -182,14 +182,14 @@ type gatewayProgram struct {
 	addr string
 }
 
-func startPrograms(t *testing.T, c *launchertest.Cluster, n int) *gatewayPrograms {
+func startPrograms(t *testing.T, c *launchertest.Cluster, n int, flags ...string) *gatewayPrograms {
 	t.Helper()
 	path, keys := buildOrchestrator(t), gatewayKeys(t)
 	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
 	p := &gatewayPrograms{path: path, audit: newAuditLogs(t)}
 	p.start = func() *gatewayProgram {
 		p.audit.started++
-		cmd := exec.Command(path, "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--audit", p.audit.dir, "--audit-key-file", p.audit.key)
+		cmd := exec.Command(path, append([]string{"gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--audit", p.audit.dir, "--audit-key-file", p.audit.key}, flags...)...)
 		cmd.Env, cmd.Stderr = env, t.Output()
 		out, err := cmd.StdoutPipe()
 		if err == nil {

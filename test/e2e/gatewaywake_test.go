@@ -225,12 +225,21 @@ func TestGatewayDoesNotWakeASandboxWhoseLifetimeIsOver(t *testing.T) {
 	before := s.podUID("job-1")
 	s.must(200, "", "PUT", "/job-1/expires", fmt.Sprintf(`{"at":%q}`, time.Now().Add(10*time.Second).Format(time.RFC3339Nano)))
 	s.awaitState("job-1", launcher.Ended)
-	s.must(200, `"state":"ended"`, "GET", "/job-1", "")
-	s.must(410, `"class":"ended"`, "POST", "/job-1/exec", `{"script":"true"}`)
-	if status, text := s.routed(0, "job-1"); status != 410 {
-		t.Errorf("routed: %d %s", status, text)
+	isEnded := func() {
+		t.Helper()
+		s.must(200, `"state":"ended"`, "GET", "/job-1", "")
+		s.must(410, `"class":"ended"`, "POST", "/job-1/exec", `{"script":"true"}`)
+		if status, text := s.routed(0, "job-1"); status != 410 {
+			t.Errorf("routed: %d %s", status, text)
+		}
+		s.mustHaveResumed(0)
 	}
-	if s.mustHaveResumed(0); s.podUID("job-1") != before {
+	if isEnded(); s.podUID("job-1") != before {
 		t.Error("it has another pod")
 	}
+	if done, err := s.Launcher().Sweep(t.Context(), inPod("job-1")); !done || err != nil {
+		t.Errorf("swept: %v, %v", done, err)
+	}
+	s.awaitState("job-1", launcher.Paused) // without its pod
+	isEnded()
 }
