@@ -97,19 +97,51 @@ func (m *mcpSessions) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := m.check(r.Context(), s); err != nil {
 		return err
 	}
-	m.answer(w, r, s, message, body)
-	return nil
+	return m.answer(w, r, s, message, body)
 }
 
-// answer has the SDK answer a message.
-func (m *mcpSessions) answer(w http.ResponseWriter, r *http.Request, s *mcpSession, message mcpMessage, body []byte) {
+// answer has the SDK answer a message. If the gateway or the key has ended meanwhile, or the caller
+// has left, nobody takes what came for an answer.
+func (m *mcpSessions) answer(w http.ResponseWriter, r *http.Request, s *mcpSession, message mcpMessage, body []byte) error {
 	calling, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer s.cancellable(message, cancel)()
 	r = r.WithContext(context.WithValue(r.Context(), mcpRequestKey{}, &mcpRequest{s, calling}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	m.sdk.ServeHTTP(w, r)
+	answer := &mcpAnswer{ResponseWriter: w, last: m.gateway.streams.draining.Err() != nil}
+	m.sdk.ServeHTTP(answer, r)
+	cause := context.Cause(r.Context())
+	if cause != nil && answer.began {
+		panic(http.ErrAbortHandler)
+	}
+	return cause
 }
+
+// mcpAnswer is what the SDK answers with. It would keep connections that are to be closed.
+type mcpAnswer struct {
+	http.ResponseWriter
+	began, last bool
+}
+
+func (a *mcpAnswer) WriteHeader(status int) {
+	a.begin()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *mcpAnswer) Write(p []byte) (int, error) {
+	a.begin()
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *mcpAnswer) begin() {
+	if !a.began && a.last {
+		a.Header().Set("Connection", "close")
+	}
+	a.began = true
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *mcpAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // parseMCP reads a message. The SDK reads it again: what is no message, it refuses.
 func parseMCP(body []byte) (m mcpMessage, err error) {

@@ -173,8 +173,10 @@ func TestMCPSessionHasASandboxOfItsOwn(t *testing.T) {
 }
 
 func TestSessionsAreOfTheirCallersAlone(t *testing.T) {
-	doors, _ := quotaDoors(t, 1, "quota: {sandboxes: 1}", "")
+	doors, _ := quotaDoors(t, 1, "", "")
 	d := doors[0]
+	key := func(name, token string) string { return "    - {name: " + name + ", sha256: " + hashOf(token) + "}\n" }
+	d.writeKeys("tenants:\n  acme:\n    quota: {sandboxes: 1}\n    keys:\n" + key("ci", "a") + key("other", "b") + "  other:\n    keys:\n" + key("ci", "o"))
 	d.send("a", "POST", sandboxes, `{"id":"job-1"}`)
 	for _, query := range []string{"", "?sandbox=job-1"} {
 		r := d.message("a", query, initialize)
@@ -238,13 +240,44 @@ func TestRevokedKeyEndsACallOfATool(t *testing.T) {
 		ended <- err
 	}()
 	<-c.progress
+	waiting := make(chan answer, 1)
+	go func() { waiting <- d.message("a", "?sandbox=job-1", callBash("echo > waits; sleep 2000")) }()
+	eventually(t, "the call that is waited for", func() bool { return d.send("b", "GET", sandboxes+"/job-1/files?path=waits", "").StatusCode == 200 })
 	d.writeKeys(acmeKeys("", "b"))
 	if err := <-ended; err == nil {
 		t.Error("the call succeeded")
 	}
-	eventually(t, "the end of the command", func() bool { return d.hasEnded("b", "sleep 1000") })
+	if r := <-waiting; r.StatusCode != 401 || !strings.Contains(r.text, `"class":"unauthenticated"`) {
+		t.Errorf("what had no answer yet: %d %s", r.StatusCode, r.text)
+	}
+	eventually(t, "the end of the command", func() bool { return d.wasKilled("b", "sleep 1000") })
 	if r := d.message("a", "?sandbox=job-1", initialize); r.StatusCode != 401 || r.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("by the key: %d %s", r.StatusCode, r.text)
+	}
+}
+
+func TestGatewayThatEndsSaysSoToCallsOfTools(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.send("a", "POST", sandboxes, `{"id":"job-1"}`)
+	const query, list = "?sandbox=job-1", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	waiting := make(chan answer, 1)
+	go func() { waiting <- d.message("a", query, callBash("echo > waits; sleep 1000")) }()
+	eventually(t, "the call", func() bool { return d.send("a", "GET", sandboxes+"/job-1/files?path=waits", "").StatusCode == 200 })
+	if r := d.message("a", query, list); r.StatusCode != 200 || r.Close {
+		t.Errorf("before: %d, closed %t", r.StatusCode, r.Close)
+	}
+	d.gateway.Drain()
+	if r := d.message("a", query, list); r.StatusCode != 200 || !r.Close {
+		t.Errorf("meanwhile: %d, closed %t", r.StatusCode, r.Close)
+	}
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.gateway.Shutdown(now); err != nil {
+		t.Error(err)
+	}
+	if r := <-waiting; r.StatusCode != 503 || !strings.Contains(r.text, `"class":"unavailable"`) {
+		t.Errorf("the call: %d %s", r.StatusCode, r.text)
 	}
 }
 
@@ -259,7 +292,7 @@ func TestCancelledCallOfAToolEndsItsCommand(t *testing.T) {
 	eventually(t, "the command", func() bool { return d.send("a", "GET", sandboxes+"/job-1/files?path=begun", "").StatusCode == 200 })
 	d.message("a", query, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, id)
 	<-ended
-	eventually(t, "the end of the command", func() bool { return d.hasEnded("a", "sleep 1000") })
+	eventually(t, "the end of the command", func() bool { return d.wasKilled("a", "sleep 1000") })
 
 	// A caller that leaves cancels, too.
 	ctx, leave := context.WithCancel(t.Context())
@@ -273,7 +306,7 @@ func TestCancelledCallOfAToolEndsItsCommand(t *testing.T) {
 	if _, err := c.CallTool(ctx, params); err == nil {
 		t.Error("the call succeeded")
 	}
-	eventually(t, "the end of the command", func() bool { return d.hasEnded("a", "sleep 2000") })
+	eventually(t, "the end of the command", func() bool { return d.wasKilled("a", "sleep 2000") })
 }
 
 func TestSandboxOfASessionThatIsIdleIsRemoved(t *testing.T) {
@@ -365,7 +398,7 @@ func (d *door) message(token, query, body string, headers ...string) answer {
 	return d.send(token, "POST", "/mcp"+query, body, append([]string{"Accept: application/json, text/event-stream"}, headers...)...)
 }
 
-// hasEnded reports whether a command of job-1 that has this text has ended.
-func (d *door) hasEnded(token, text string) bool {
-	return regexp.MustCompile(text + `"[^}]*"exit":{`).MatchString(d.send(token, "GET", sandboxes+"/job-1/processes", "").text)
+// wasKilled reports whether a command of job-1 that ends in this text was: it has not ended by itself.
+func (d *door) wasKilled(token, text string) bool {
+	return regexp.MustCompile(text + `"[^}]*"exit":{[^}]*"reason":"signalled"`).MatchString(d.send(token, "GET", sandboxes+"/job-1/processes", "").text)
 }

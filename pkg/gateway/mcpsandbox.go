@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
-	"github.com/podagent/podagent/pkg/tools"
 )
 
 // A session that names no sandbox has one of its own. The first call that works makes it, like a
@@ -25,7 +23,7 @@ import (
 
 // work does what a message asks for, in the session's sandbox.
 func (m *mcpSessions) work(ctx context.Context, s *mcpSession, r mcp.Request, do func(context.Context) (mcp.Result, error)) (result mcp.Result, err error) {
-	operation, detail := doing(r)
+	operation, detail := m.doing(r)
 	if operation == "" {
 		return do(ctx) // there is no such tool, as its answer says
 	}
@@ -212,7 +210,7 @@ func (m *mcpSessions) isIdle(ctx context.Context, s launcher.Summary, least time
 }
 
 // doing returns what a message does in a sandbox; "" for a tool that there is not.
-func doing(r mcp.Request) (operation string, d Detail) {
+func (m *mcpSessions) doing(r mcp.Request) (operation string, d Detail) {
 	switch params := r.GetParams().(type) {
 	case *mcp.ReadResourceParams:
 		if u, err := url.Parse(params.URI); err == nil {
@@ -220,7 +218,7 @@ func doing(r mcp.Request) (operation string, d Detail) {
 		}
 		return mcpOperation + "/" + mcpRead, d
 	case *mcp.CallToolParamsRaw:
-		if slices.ContainsFunc(tools.Coding(), func(t tools.Tool) bool { return t.Spec().Name == params.Name }) {
+		if m.tools[params.Name] {
 			return mcpOperation + "/" + params.Name, detailOfTool(params.Arguments)
 		}
 	}

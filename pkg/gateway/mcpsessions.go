@@ -99,6 +99,7 @@ type mcpSessions struct {
 	gateway *Gateway
 	sdk     *mcp.StreamableHTTPHandler
 	idle    time.Duration // after which a session ends
+	tools   map[string]bool
 
 	mu       sync.Mutex
 	byTenant map[string]map[mcpKey]*mcpSession
@@ -106,14 +107,18 @@ type mcpSessions struct {
 }
 
 func newMCPSessions(g *Gateway) *mcpSessions {
-	return &mcpSessions{
-		gateway: g, idle: sessionIdle, byTenant: map[string]map[mcpKey]*mcpSession{},
+	m := &mcpSessions{
+		gateway: g, idle: sessionIdle, tools: map[string]bool{}, byTenant: map[string]map[mcpKey]*mcpSession{},
 		sdk: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 			Stateless: true, MaxRequestBodyBytes: bodyLimit,
 			// A proxy on this machine may keep the Host. Pages of browsers are refused in any case.
 			DisableLocalhostProtection: true,
 		}),
 	}
+	for _, tool := range tools.Coding() {
+		m.tools[tool.Spec().Name] = true
+	}
+	return m
 }
 
 // get returns a session, which counts as used until release.
@@ -196,7 +201,9 @@ func (m *mcpSessions) dropOldest(of map[mcpKey]*mcpSession) {
 func (m *mcpSessions) drop(s *mcpSession) {
 	if of := m.byTenant[s.caller.Tenant]; of[s.mcpKey] == s {
 		delete(of, s.mcpKey)
-		s.expiry.Stop()
+		if s.expiry != nil {
+			s.expiry.Stop()
+		}
 		go m.tidy(s)
 	}
 }
