@@ -78,7 +78,7 @@ func (g *Gateway) callAgent(r *http.Request, stream *rawgrpc.Stream) error {
 		return err
 	}
 	if limited {
-		within, end := context.WithTimeout(c, timeout)
+		within, end := context.WithTimeout(c.Context, timeout)
 		defer end()
 		c.Context = within
 	}

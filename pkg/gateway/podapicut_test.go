@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -117,6 +118,19 @@ func TestCallOfPodapiEndsWhenItsTokenIsRevoked(t *testing.T) {
 	}
 	if err := d.client("b", "job-1").Signal(t.Context(), cmd.Process.ID(), 15); err != nil {
 		t.Errorf("the command does not run on: %v", err)
+	}
+}
+
+// The time that a caller gives counts, whoever notices first that it is over.
+func TestCallOfPodapiEndsInItsTime(t *testing.T) {
+	d := newDoor(t)
+	d.sandbox()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	for _, err := range d.client("a", "job-1").Watch(ctx, ".", fsops.WatchOptions{}) {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
 	}
 }
 
