@@ -234,7 +234,8 @@ func TestChartsNotesSayWhatIsLeftToDo(t *testing.T) {
 		"kubectl label namespace podagent --overwrite pod-security.kubernetes.io/enforce=restricted", "orchestrator doctor -n podagent",
 		"kubectl create secret generic podagent-mcp -n here", "port 8931 of podagent-mcp.here.svc", "kubectl port-forward -n here deployment/podagent-mcp 8931",
 		"kubectl create secret generic gateway-keys -n here --from-file=token=keys.yaml", "kubectl create secret generic gateway-links -n here",
-		"http://podagent-gateway.here.svc. To", "kubectl port-forward -n here service/podagent-gateway 8080:80",
+		"kubectl create secret generic gateway-audit -n here --from-file=token=audit.pem",
+		"port 80 of podagent-gateway.here.svc", "kubectl port-forward -n here service/podagent-gateway 8080:80",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)

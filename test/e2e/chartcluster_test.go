@@ -23,7 +23,12 @@ import (
 // objects of the chart. The release makes the namespace of the sandboxes.
 func newRelease(t *testing.T) *release {
 	t.Helper()
-	r := &release{cluster: launchertest.NewCluster(t, launcher.Restricted)}
+	return newReleaseIn(t, launchertest.NewCluster(t, launcher.Restricted))
+}
+
+func newReleaseIn(t *testing.T, c *launchertest.Cluster) *release {
+	t.Helper()
+	r := &release{cluster: c}
 	r.namespace, r.sandboxes = r.cluster.Namespace+"-chart", r.cluster.Namespace+"-chart-sandboxes"
 	_, err := r.cluster.API(t).CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: r.namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": string(launcher.Restricted)},
@@ -87,6 +92,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	r.secret(t, "commands", mcpSecret)
 	r.secret(t, "gateway-keys", acmesKeys())
 	r.secret(t, "gateway-links", strings.Repeat("secret", 6))
+	auditKey(t, r, "gateway-audit")
 
 	r.helm(t, "install", chart)
 	c := r.as(t, launcher.ByPortForward)
@@ -99,7 +105,8 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Error("by default the account may exec in pods")
 	}
 
-	r.helm(t, "upgrade", chart, "--values", everything, "--set", "claim.storageClass="+class, noWait)
+	// The API server is not where the values say.
+	r.helm(t, "upgrade", chart, "--values", everything, "--set", "gateway.networkPolicy.egress.create=false,claim.storageClass="+class, noWait)
 	checkEverything(t, r)
 
 	r.helm(t, "uninstall")

@@ -28,16 +28,26 @@ func renderInto(t *testing.T, kind, name string, into any, args ...string) {
 
 func TestChartsGatewayHasTheFlagsOfItsValues(t *testing.T) {
 	t.Parallel()
-	var deployment appsv1.Deployment
-	renderInto(t, "Deployment", "podagent-gateway", &deployment)
-	want := []string{
-		"--in-cluster", "--namespace=podagent", "--identity-secret=podagent-system/podagent-identity",
-		"--listen=0.0.0.0:8080", "--allow-remote",
+	first := []string{"--in-cluster", "--namespace=podagent", "--identity-secret=podagent-system/podagent-identity", "--listen=0.0.0.0:8080"}
+	last := []string{
+		"--health-listen=0.0.0.0:8081", "--drain-delay=7s",
 		"--keys=/etc/podagent/keys/keys.yaml", "--service-accounts", "--domain=sandboxes.example.com", "--link-key-file=/etc/podagent/links/keys",
+		"--audit=-", "--audit-key-file=/etc/podagent/audit/key.pem",
 		"--connection=address", "--image=podagent/runtime:dev", "--log-level=warn", "--requests=cpu=10m,memory=32Mi", "--workspace-size=1Gi",
 	}
-	if diff := cmp.Diff(want, deployment.Spec.Template.Spec.Containers[0].Args); diff != "" {
-		t.Errorf("flags (-want +got):\n%s", diff)
+	for values, between := range map[string][]string{
+		"gateway.tls.secret=":     {"--allow-remote"},
+		"gateway.tls.secret=cert": {"--tls-cert=/etc/podagent/tls/tls.crt", "--tls-key=/etc/podagent/tls/tls.key"},
+	} {
+		var deployment appsv1.Deployment
+		renderInto(t, "Deployment", "podagent-gateway", &deployment, "--set", "gateway.drainSeconds=7,"+values)
+		pod := deployment.Spec.Template.Spec
+		if diff := cmp.Diff(slices.Concat(first, between, last), pod.Containers[0].Args); diff != "" {
+			t.Errorf("%s: flags (-want +got):\n%s", values, diff)
+		}
+		if grace := *pod.TerminationGracePeriodSeconds; grace != 7+25 {
+			t.Errorf("a gateway has %d s to end", grace)
+		}
 	}
 }
 
@@ -67,6 +77,8 @@ func TestChartRefusesWrongValuesOfAGateway(t *testing.T) {
 		{"gateway.enabled=true", "/gateway/image"},
 		{gateway + "gateway.replicas=-1", "/gateway/replicas"},
 		{gateway + "gateway.port=80", "/gateway/port"},
+		{gateway + "gateway.healthPort=8080", "must differ"},
+		{gateway + "gateway.drainSeconds=-1", "/gateway/drainSeconds"},
 		{gateway + "gateway.domain=a..b", "/gateway/domain"},
 		{gateway + "gateway.domain=a.example", "needs gateway.linkKeys.secret"},
 		{gateway + "gateway.service.type=ExternalName", "/gateway/service/type"},
@@ -75,6 +87,8 @@ func TestChartRefusesWrongValuesOfAGateway(t *testing.T) {
 		{gateway + "gateway.replicas=1,gateway.domain=a.example:8443,gateway.ingress.create=true,gateway.ingress.hosts={a.example}", "at or below gateway.domain"},
 		{gateway + "gateway.podDisruptionBudget.maxUnavailable=0", "/gateway/podDisruptionBudget/maxUnavailable"},
 		{gateway + "gateway.networkPolicy.egress.apiServer.cidrs={anywhere}", "/gateway/networkPolicy/egress/apiServer/cidrs/0"},
+		{gateway + "gateway.audit.to=claim", "needs gateway.audit.claim"},
+		{gateway + "gateway.audit.to=nowhere", "/gateway/audit/to"},
 		{gateway + "gateway.settings.keys=a", "invalid propertyName 'keys'"},
 		{gateway + "gateway.settings.backend=local", "invalid propertyName 'backend'"},
 		{gateway + "gateway.settings.connection=exec", "needs rbac.exec"},

@@ -4,7 +4,13 @@ settings. */}}
 {{- $g := .Values.gateway -}}
 {{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}
 {{- $flags = append $flags (printf "--identity-secret=%s/%s" .Release.Namespace .Values.rbac.identity.secret) -}}
-{{- $flags = concat $flags (list (printf "--listen=0.0.0.0:%v" (int $g.port)) "--allow-remote") -}}
+{{- $flags = append $flags (printf "--listen=0.0.0.0:%v" (int $g.port)) -}}
+{{- if $g.tls.secret -}}
+{{- $flags = concat $flags (list "--tls-cert=/etc/podagent/tls/tls.crt" "--tls-key=/etc/podagent/tls/tls.key") -}}
+{{- else -}}
+{{- $flags = append $flags "--allow-remote" -}}
+{{- end -}}
+{{- $flags = concat $flags (list (printf "--health-listen=0.0.0.0:%v" (int $g.healthPort)) (printf "--drain-delay=%vs" (int $g.drainSeconds))) -}}
 {{- $flags = append $flags "--keys=/etc/podagent/keys/keys.yaml" -}}
 {{- if $g.serviceAccounts -}}
 {{- $flags = append $flags "--service-accounts" -}}
@@ -14,6 +20,9 @@ settings. */}}
 {{- end -}}
 {{- if $g.linkKeys.secret -}}
 {{- $flags = append $flags "--link-key-file=/etc/podagent/links/keys" -}}
+{{- end -}}
+{{- with $g.audit.to -}}
+{{- $flags = concat $flags (list (printf "--audit=%s" (eq . "stdout" | ternary "-" "/var/log/podagent")) "--audit-key-file=/etc/podagent/audit/key.pem") -}}
 {{- end -}}
 {{- toYaml (concat $flags (include "podagent.settingFlags" $g.settings | fromJsonArray)) -}}
 {{- end -}}
