@@ -19,6 +19,7 @@ type app struct {
 	terminal render.Terminal // whether out is one
 	backend  flagvalue.Choice
 	cluster  clusterFlags
+	remote   remoteFlags
 	output   flagvalue.Choice
 	flags    *pflag.FlagSet // of the verb that runs, once its settings are loaded
 	raw      bool           // a terminal gets what a program prints unchanged

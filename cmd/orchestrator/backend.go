@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	inKubernetes   = "kubernetes"
 	inAgentSandbox = "agent-sandbox"
 	onThisHost     = "local"
+	throughGateway = "remote"
 )
 
 // clusterFlags say which cluster and namespace have the sandboxes, and which
@@ -61,11 +63,14 @@ func (c *clusterFlags) check() error {
 
 // launcher returns the launcher that the flags choose.
 func (a *app) launcher() (launcher.Launcher, error) {
-	if a.backend.Value == onThisHost {
-		if err := a.needsPods(a.cluster.flags); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(a.fits(a.cluster.flags), a.fits(a.remote.flags)); err != nil {
+		return nil, err
+	}
+	switch a.backend.Value {
+	case onThisHost:
 		return &launcher.Local{Log: a.logger()}, nil
+	case throughGateway:
+		return a.remoteLauncher()
 	}
 	k, err := a.kubernetes()
 	if err != nil {
@@ -88,7 +93,7 @@ func (a *app) kubernetes() (*launcher.Kubernetes, error) {
 	}, nil
 }
 
-// podLauncher is a launcher whose sandboxes are pods.
+// podLauncher is a launcher whose sandboxes are pods, as far as it knows.
 type podLauncher interface {
 	launcher.Launcher
 	Pause(ctx context.Context, id string) error
@@ -105,7 +110,7 @@ func (a *app) podLauncher(verb string) (podLauncher, error) {
 	}
 	p, ok := l.(podLauncher)
 	if !ok {
-		return nil, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
+		return nil, usagef("%s is for sandboxes in pods, and the %s backend has none", verb, a.backend.Value)
 	}
 	return p, nil
 }
@@ -123,16 +128,20 @@ func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
 	return k, nil
 }
 
-// needsPods returns an error if one of these flags was given with the local
-// backend, which makes no pods.
-func (a *app) needsPods(flags *pflag.FlagSet) error {
-	if a.backend.Value != onThisHost {
-		return nil
-	}
+// fits returns an error if one of these flags was given, but is not for the backend.
+func (a *app) fits(flags *pflag.FlagSet) error {
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed && err == nil {
+		if !f.Changed || err != nil || settings.IsFor(f, a.backend.Value) {
+			return
+		}
+		switch {
+		case settings.IsFor(f, inKubernetes) && a.backend.Value == onThisHost:
 			err = usagef("--%s is not for the local backend, which makes no pods: leave it out, or use --backend kubernetes", f.Name)
+		case settings.IsFor(f, inKubernetes):
+			err = usagef("--%s is not for the remote backend, whose gateway decides it: leave it out", f.Name)
+		default:
+			err = usagef("--%s is only for --backend remote", f.Name)
 		}
 	})
 	return err

@@ -35,6 +35,8 @@ func (a *app) describeSandbox(ctx context.Context, id string) error {
 	switch a.backend.Value {
 	case onThisHost:
 		d, err = describeLocal(ctx, l, id)
+	case throughGateway:
+		d, err = describeRemote(ctx, l, id)
 	default:
 		var k *launcher.Kubernetes
 		if k, err = a.pods("describe"); err != nil {
@@ -65,6 +67,25 @@ func describeLocal(ctx context.Context, l launcher.Launcher, id string) (launche
 		return d, errors.Join(launcher.ErrNotFound, err)
 	}
 	d.Summary = list[i]
+	askAgent(ctx, sandbox, &d)
+	return d, nil
+}
+
+// describeRemote describes a sandbox behind a gateway, also one that cannot be opened.
+func describeRemote(ctx context.Context, l launcher.Launcher, id string) (d launcher.Description, err error) {
+	if d.Summary, err = l.Find(ctx, id); err != nil {
+		return d, err
+	}
+	var sandbox *launcher.Sandbox
+	if sandbox, d.AgentErr = l.Open(ctx, id); d.AgentErr == nil {
+		askAgent(ctx, sandbox, &d)
+		err = sandbox.Close()
+	}
+	return d, err
+}
+
+// askAgent adds what the agent says to a description.
+func askAgent(ctx context.Context, sandbox *launcher.Sandbox, d *launcher.Description) {
 	info, err := sandbox.Info(ctx)
 	if err == nil || errors.Is(err, podapi.ErrVersion) {
 		d.Agent = &info
@@ -73,5 +94,4 @@ func describeLocal(ctx context.Context, l launcher.Launcher, id string) (launche
 		d.Processes, err = sandbox.Processes(ctx)
 	}
 	d.AgentErr = err
-	return d, nil
 }

@@ -25,6 +25,7 @@ command in it, and removes it again. For each check that fails, it says what to 
 With --pool, it also checks whether a pod of the pool waits and fits the flags.
 With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
 checks the resources, the warm pool that --pool names, and that a sandbox can be made.
+With the remote backend, it checks the gateway and the token, and that a sandbox can be made.
 
 The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
@@ -41,7 +42,7 @@ The exit status is 1 if a check failed.`,
 	flags.define(cmd)
 	pool := pflag.NewFlagSet("pool", pflag.ContinueOnError)
 	flags.definePoolName(pool)
-	settings.MarkFor(pool, inKubernetes, inAgentSandbox)
+	settings.MarkFor(pool, inKubernetes, inAgentSandbox, throughGateway)
 	cmd.Flags().AddFlagSet(pool)
 	return cmd
 }

@@ -74,6 +74,9 @@ func gatewayCommand(a *app) *cobra.Command {
 				text, err := gateway.OpenAPI()
 				return errors.Join(err, a.printText(text))
 			}
+			if a.backend.Value == throughGateway {
+				return usagef("a gateway is not for the remote backend, where it would only pass on to another")
+			}
 			if err := opts.check(a); err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func (a *app) list(ctx context.Context) error {
 func (a *app) listText(list []launcher.Summary) error {
 	const quoted = render.Terminal(true) // anything else would break the table
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
-	pods := a.backend.Value != onThisHost
+	pods := a.backend.Value != onThisHost && a.backend.Value != throughGateway
 	titles := "ID\tSTATE\tWORKDIR\tAGE"
 	if pods {
 		titles += "\tHEARTBEAT\tPOD"

@@ -136,6 +136,7 @@ func (p *podFlags) definePoolName(flags *pflag.FlagSet) {
 
 func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice) {
 	settings.MarkFor(p.flags, inKubernetes, inAgentSandbox)
+	settings.MarkFor(named(p.flags, askedOfGateways...), inKubernetes, inAgentSandbox, throughGateway)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
 		// The only possible error is an unknown flag.
@@ -146,11 +147,15 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 // build returns the pod of the flags, and how to take it. With the local backend both are
 // empty.
 func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err error) {
-	if err := a.needsPods(p.flags); err != nil || a.backend.Value == onThisHost {
+	if err := a.fits(p.flags); err != nil || a.backend.Value == onThisHost {
 		return pod, take, err
 	}
 	if err := notBlank(p.flags); err != nil {
 		return pod, take, err
+	}
+	if a.backend.Value == throughGateway {
+		pod, take = p.asked()
+		return pod, take, nil
 	}
 	pod, take = p.pod, p.take
 	pod.Profile = launcher.Profile(p.profile.Value)

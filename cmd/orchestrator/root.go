@@ -20,7 +20,9 @@ take it down.
 
 A sandbox is a pod in Kubernetes: "orchestrator doctor" checks everything that it
 needs. With --backend agent-sandbox, the controller of that project makes the pods.
-The local backend runs the agent on this machine and isolates nothing.
+The local backend runs the agent on this machine and isolates nothing. With --backend
+remote, a gateway makes the sandboxes ("orchestrator gateway"): that takes its URL and a
+token, and no rights in a cluster.
 
 Flags that say where and how sandboxes run are settings: you can also give them in
 the environment (PODAGENT_IMAGE for --image) or in a configuration file (--config).
@@ -62,13 +64,14 @@ func rootCommand(a *app) *cobra.Command {
 }
 
 func persistentFlags(a *app, root *cobra.Command) {
-	a.backend = flagvalue.NewChoice(inKubernetes, inAgentSandbox, onThisHost)
+	a.backend = flagvalue.NewChoice(inKubernetes, inAgentSandbox, onThisHost, throughGateway)
 	a.output = flagvalue.NewChoice("text", "json")
 	a.logLevel = flagvalue.NewChoice("off", "debug", "info", "warn", "error")
 	flags := root.PersistentFlags()
 	flags.Var(&a.backend, "backend", "where sandboxes run")
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
+	flags.AddFlagSet(a.remote.define())
 	flags.Var(&a.logLevel, "log-level", "write log messages of this level and above to standard error")
 	settings.Mark(flags, "backend", "output", "log-level")
 	settings.DefineConfig(flags)

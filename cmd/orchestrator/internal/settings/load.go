@@ -103,7 +103,7 @@ func open(flags *pflag.FlagSet, backend string) []*pflag.Flag {
 	var list []*pflag.Flag
 	aside := setAside(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if isFor(f, backend) && !Given(f) && !aside[f] {
+		if IsFor(f, backend) && !Given(f) && !aside[f] {
 			list = append(list, f)
 		}
 	})

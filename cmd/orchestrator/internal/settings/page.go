@@ -13,6 +13,7 @@ var onlyInEnvironment = [][2]string{
 	{"PODAGENT_GIT_USERNAME", "the user name for --git"},
 	{"PODAGENT_GIT_PASSWORD", "the password or token for --git"},
 	{"PODAGENT_MCP_TOKEN", "the token of clients of mcp --http"},
+	{"PODAGENT_GATEWAY_TOKEN", "the token for --gateway, without --gateway-token-file"},
 	{"PODAGENT_BIN", "the local backend's podagent binary (default beside this program, or in PATH)"},
 	{"KUBECONFIG", "the kubeconfig without --kubeconfig, as for kubectl"},
 	{"XDG_CONFIG_HOME", "the configuration directory (default .config in HOME)"},

@@ -66,8 +66,8 @@ func annotate(f *pflag.Flag, annotation string, values ...string) {
 // IsSetting reports whether the flag is a setting.
 func IsSetting(f *pflag.Flag) bool { return f.Annotations[scope] != nil }
 
-// isFor reports whether the flag is a setting that counts for a backend.
-func isFor(f *pflag.Flag, backend string) bool {
+// IsFor reports whether the flag is a setting that counts for a backend.
+func IsFor(f *pflag.Flag, backend string) bool {
 	s := f.Annotations[scope]
 	return slices.Contains(s, everyBackend) || slices.Contains(s, backend)
 }
