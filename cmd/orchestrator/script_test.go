@@ -22,10 +22,14 @@ import (
 // TestScripts runs the scripts in testdata/script with the real programs. Each
 // script has its own sandboxes, which are removed at its end.
 func TestScripts(t *testing.T) {
-	bin := buildPrograms(t)
-	cache := goCache(t)
-	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+	p := localScript(t, buildPrograms(t), goCache(t))
+	p.Dir = filepath.Join("testdata", "script")
+	testscript.Run(t, p)
+}
+
+// localScript returns how a script runs with the local backend.
+func localScript(t *testing.T, bin, cache string) testscript.Params {
+	return testscript.Params{
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("PODAGENT_BACKEND", "local")
@@ -46,7 +50,7 @@ func TestScripts(t *testing.T) {
 			"keep":        keep,
 			"newids":      newIDs,
 		},
-	})
+	}
 }
 
 // goCache returns the directory of the go command's build cache.
@@ -134,7 +138,7 @@ func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	}[args[0]]
 	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "PODAGENT_GATEWAY", "PODAGENT_GATEWAY_TOKEN_FILE", "TMPDIR", "XDG_STATE_HOME"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Stdout, cmd.Stderr = create(ts, "out"), create(ts, "err")

@@ -2,21 +2,133 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// enter returns the open sandbox of a name.
+// enter returns the open sandbox of a name. It does not wait for the connection.
 func (l *Launcher) enter(name, workdir string) (*launcher.Sandbox, error) {
-	client, err := l.dial(name)
+	client, err := podapi.Dial(podapi.DialOptions{
+		Dial: l.connect, Retry: retry,
+		Lost: func(ctx context.Context) error { return l.lost(ctx, name) },
+		GRPC: []grpc.DialOption{
+			grpc.WithAuthority(l.host),
+			grpc.WithChainUnaryInterceptor((&caller{l, name}).unary),
+			grpc.WithChainStreamInterceptor((&caller{l, name}).stream),
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &launcher.Sandbox{Client: client, ID: name, Workdir: workdir}, nil
 }
 
-func (l *Launcher) dial(name string) (*podapi.Client, error) {
-	return podapi.Deferred(func(context.Context) (*podapi.Client, error) { return nil, errors.ErrUnsupported }, func() error { return nil }), nil
+// connect opens a connection to the gateway.
+func (l *Launcher) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.host)
+	if err != nil || !l.secure {
+		return conn, err
+	}
+	config := &tls.Config{}
+	if l.TLS != nil {
+		config = l.TLS.Clone()
+	}
+	config.NextProtos = []string{"h2"}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(l.host)
+	}
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if secured.ConnectionState().NegotiatedProtocol != "h2" {
+		return nil, errors.Join(fmt.Errorf("what answers at %s does not speak HTTP/2, which calls in a sandbox take", l.base), secured.Close())
+	}
+	return secured, nil
 }
+
+// retry lets a gateway be replaced by another.
+func retry(ctx context.Context, try int, err error) error {
+	if wait := firstPause << min(try, 4); isFinal(err) || time.Duration(try)*wait > absentTime || !sleep(ctx, wait) {
+		return fmt.Errorf("%w: cannot reach the gateway: %w", podapi.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// lost says what became of a sandbox whose agent was lost; nil if that is not known.
+func (l *Launcher) lost(ctx context.Context, name string) error {
+	s, err := l.find(ctx, name)
+	switch {
+	case isNotFound(err):
+		return launcher.ErrGone
+	case err != nil:
+		return nil
+	}
+	return over(s.State)
+}
+
+// over returns what keeps a sandbox of a state from being called.
+func over(s launcher.State) error {
+	switch s {
+	case launcher.Paused:
+		return launcher.ErrPaused
+	case launcher.Ended:
+		return launcher.ErrStale
+	case launcher.Terminating:
+		return launcher.ErrGone
+	}
+	return nil
+}
+
+// caller makes calls in a sandbox.
+type caller struct {
+	*Launcher
+	name string
+}
+
+// with adds to a call who calls, and which sandbox.
+func (c *caller) with(ctx context.Context) (context.Context, error) {
+	token, err := c.token()
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token, "podagent-sandbox", c.name), err
+}
+
+// unary makes a call, again if the gateway has not made it because it must wait.
+func (c *caller) unary(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	for until := time.Now().Add(wakeTime); ; {
+		with, err := c.with(ctx)
+		if err != nil {
+			return err
+		}
+		err = fromStatus(call(with, method, in, out, conn, opts...))
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.retry <= 0 || time.Now().Add(e.retry).After(until) || !sleep(ctx, e.retry) {
+			return err
+		}
+	}
+}
+
+func (c *caller) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, err := c.with(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, desc, conn, method, opts...)
+	if err != nil {
+		return nil, fromStatus(err)
+	}
+	return stream{s}, nil
+}
+
+// stream is a call whose end may be the gateway's.
+type stream struct{ grpc.ClientStream }
+
+func (s stream) RecvMsg(m any) error { return fromStatus(s.ClientStream.RecvMsg(m)) }

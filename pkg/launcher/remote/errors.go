@@ -158,3 +158,18 @@ func specError(err error) error {
 	}
 	return err
 }
+
+// gitError returns what a gateway says of a repository as a *[launcher.GitError]; err if it says something
+// else.
+func gitError(err error, git *launcher.Git) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Class != "git" || git == nil {
+		return err
+	}
+	said := &launcher.GitError{URL: git.URL, Ref: git.Ref}
+	if _, text, ok := strings.Cut(e.Detail, said.Error()); ok {
+		said.Msg = text
+		return said
+	}
+	return err
+}

@@ -40,6 +40,7 @@ func (l *Launcher) prepare() error {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = headerLimit
+	transport.Proxy = nil // the calls in sandboxes pass none either
 	if l.TLS != nil {
 		transport.TLSClientConfig = l.TLS.Clone()
 	}

@@ -17,6 +17,9 @@ const (
 	// spareTime is how long a launch may take beyond the time until the agent answers: the
 	// gateway's own, and the way to it.
 	spareTime = 2 * time.Minute
+	// wakeTime is how long a call may wait for its sandbox, which may have to be resumed or to start
+	// first. A gateway waits for less, and then has its caller come again.
+	wakeTime = launcher.DefaultReadyTimeout + spareTime
 	// absentTime is how long a gateway may be out of reach: a replica that ends is out of the
 	// balancer by then, and nobody wants to wait longer to hear that the URL is wrong.
 	absentTime = 10 * time.Second

@@ -64,7 +64,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sa
 		body.ID = "sandbox-" + strings.ToLower(rand.Text()[:12])
 	}
 	s, err := l.launch(ctx, body, launchTime(&spec), isNew, deletes)
-	return s, wrap("launching", body.ID, err)
+	return s, wrap("launching", body.ID, gitError(err, spec.Git))
 }
 
 func (l *Launcher) launch(ctx context.Context, body *create, limit time.Duration, isNew, deletes bool) (*launcher.Sandbox, error) {
@@ -101,17 +101,19 @@ func (l *Launcher) open(ctx context.Context, id string) (*launcher.Sandbox, erro
 		return nil, err
 	}
 	sleeps := found.AutoPause && found.State == launcher.Paused
-	switch {
-	case found.State == launcher.Paused && !sleeps:
-		return nil, launcher.ErrPaused
-	case found.State == launcher.Ended:
-		return nil, launcher.ErrStale
+	if err := over(found.State); err != nil && !sleeps {
+		return nil, err
 	}
 	s, err := l.enter(id, found.Workdir)
 	if err != nil {
 		return nil, err
 	}
 	s.EndBy(l, false)
+	if !sleeps {
+		if _, err := s.Info(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 

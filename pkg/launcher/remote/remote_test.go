@@ -68,9 +68,17 @@ func TestLifeThroughAGateway(t *testing.T) {
 	if err != nil || !s.Created || s.Workdir == "" {
 		t.Fatalf("%+v, %v", s, err)
 	}
+	if out, err := s.Shell(ctx, "echo $A").Output(); err != nil || string(out) != "b\n" {
+		t.Errorf("%q, %v", out, err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	opened, err := l.Open(ctx, "job-1")
+	if err != nil || opened.Workdir != s.Workdir {
+		t.Fatalf("%+v, %v", opened, err)
+	}
+	defer opened.Close()
 	again, err := l.Launch(ctx, spec)
 	if err != nil || again.Created {
 		t.Fatalf("again: %+v, %v", again, err)

@@ -1,0 +1,60 @@
+package remote
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/pkg/podapi/wire"
+)
+
+// errorDomain is that of a gateway's own errors in statuses of gRPC (google.rpc.ErrorInfo). Those of an
+// agent pass a gateway without it.
+const errorDomain = "podagent.gateway"
+
+// likeHTTP are the statuses of HTTP with which a gateway answers the same error.
+var likeHTTP = map[codes.Code]int{
+	codes.Unauthenticated:    http.StatusUnauthorized,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.NotFound:           http.StatusNotFound,
+	codes.FailedPrecondition: http.StatusConflict,
+	codes.InvalidArgument:    http.StatusUnprocessableEntity,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Unimplemented:      http.StatusNotImplemented,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+}
+
+// fromStatus returns the *[Error] of a call that the gateway itself has refused. Another error it returns
+// as it is: of the agent, or of the way.
+func fromStatus(err error) error {
+	st, ok := status.FromError(err)
+	if !ok || err == nil {
+		return err
+	}
+	var e *Error
+	var retry time.Duration
+	for _, detail := range st.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if d.Domain == errorDomain {
+				e = &Error{Status: likeHTTP[st.Code()], Class: d.Reason, Detail: cut(st.Message())}
+				e.Until, _ = time.Parse(time.RFC3339, d.Metadata["until"])
+			}
+		case *errdetails.RetryInfo:
+			retry = d.RetryDelay.AsDuration()
+		}
+	}
+	if e == nil {
+		return err
+	}
+	e.retry, e.cause = retry, causeOf(e.Class, e.Status)
+	if detail := wire.Detail(err); detail != nil && detail.Class != 0 {
+		e.cause = errors.Join(e.cause, wire.DecodeError(detail)) // the class that clients know who know no gateway
+	}
+	return e
+}
