@@ -49,6 +49,7 @@ type gatewayFlags struct {
 	audience string
 	sweep    bool
 	audit    auditFlags
+	watched  telemetryFlags
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -120,7 +121,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.http.tokenFile, "token-file", "", tokenFileUsage)
 	flags.StringVar(&o.cert, "tls-cert", "", "serve by TLS with the certificate in this `FILE`, with those that lead to its issuer, in PEM; read again when it changes")
 	flags.StringVar(&o.certKey, "tls-key", "", "the `FILE` with the key of --tls-cert, in PEM, which no other user may read")
-	flags.StringVar(&o.health, "health-listen", "", "serve /healthz and /readyz to operators at `[HOST]:PORT`, without TLS and tokens; without HOST on the loopback")
+	flags.StringVar(&o.health, "health-listen", "", "serve /healthz, /readyz and /metrics to operators at `[HOST]:PORT`, without TLS and tokens; without HOST on the loopback")
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "when told to end, serve on for this `DURATION`, in which balancers learn to send nobody here")
 	flags.IntVar(&o.connections, "max-connections", maxConnections, "have at most `N` connections open")
 	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
@@ -132,6 +133,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file",
 		"tls-cert", "tls-key", "health-listen", "drain-delay", "max-connections")
 	o.audit.define(cmd)
+	o.watched.define(cmd)
 	o.http.flags = flags
 }
 

@@ -16,7 +16,7 @@ type healthServer struct {
 }
 
 // serveHealth begins to serve operators; nil if they are not to be served.
-func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway) (*healthServer, error) {
+func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway, seen *telemetry) (*healthServer, error) {
 	if o.healthAt == nil {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway) (*healthServer, e
 		return nil, local(err)
 	}
 	h := &healthServer{listener: listener, server: &http.Server{
-		Handler: healthMux(a, g), ReadTimeout: healthTime, WriteTimeout: healthTime, IdleTimeout: mcpKeepAlive, MaxHeaderBytes: mcpHeaderBytes,
+		Handler: healthMux(a, g, seen), ReadTimeout: healthTime, WriteTimeout: healthTime, IdleTimeout: mcpKeepAlive, MaxHeaderBytes: mcpHeaderBytes,
 		ErrorLog: a.serverLog(),
 	}}
 	limited := serving.Limit(h.server, listener, healthConnections)
@@ -38,8 +38,9 @@ func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway) (*healthServer, e
 }
 
 // healthMux has what operators may ask. It takes no token: nothing in it is a tenant's.
-func healthMux(a *app, g *gateway.Gateway) *http.ServeMux {
+func healthMux(a *app, g *gateway.Gateway, seen *telemetry) *http.ServeMux {
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", seen.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		err := g.Ready(r.Context())

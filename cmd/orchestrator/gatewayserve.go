@@ -27,16 +27,21 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 		options.Domain = net.JoinHostPort(options.Domain, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
 	options.TLS = o.pair != nil
+	seen, err := o.watched.begin(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer seen.end(context.WithoutCancel(ctx))
 	observers, endAudit, err := o.audit.begin(a)
 	if err != nil {
 		return err
 	}
 	defer func() { failed = errors.Join(failed, endAudit()) }() // when nothing is served any more
-	options.Observers = append(options.Observers, observers...)
+	options.Observers = append(options.Observers, seen.observers(observers)...)
 	// net/http writes what hostile servers send into the standard log.
 	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())
 	g := gateway.New(options)
-	health, err := a.serveHealth(o, g)
+	health, err := a.serveHealth(o, g, seen)
 	if err == nil {
 		defer health.end()
 		a.serversIsolateNothing()
@@ -99,7 +104,7 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatew
 	}
 	if health != nil {
 		where.Health = "http://" + health.listener.Addr().String()
-		a.note("operators find /healthz and /readyz at %s", where.Health)
+		a.note("operators find /healthz, /readyz and /metrics at %s", where.Health)
 	}
 	if o.audit.to == toStdout {
 		a.note("the gateway serves at %s", where.URL)

@@ -28,6 +28,12 @@ const (
 	// a request of theirs may take: a kubelet waits for seconds.
 	healthConnections = 64
 	healthTime        = 10 * time.Second
+	// exportEnd bounds the export of the traces that are left when gateway ends, within the same
+	// 30 s. A collector that is there takes them at once.
+	exportEnd = 2 * time.Second
+	// exportErrorInterval is how often a log says that traces cannot be exported: they are
+	// tried every few seconds.
+	exportErrorInterval = time.Minute
 	// maxToolInput bounds the input of a tool from standard input, in bytes: a model's
 	// message is far smaller.
 	maxToolInput = 16 << 20

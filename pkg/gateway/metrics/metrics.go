@@ -65,7 +65,7 @@ func New(options ...Option) *Metrics {
 	m.phase = m.histogram("launch_phase_duration_seconds", "How long the phases of launches took that came to their end.", launchBuckets, labelStart, labelPhase)
 	m.misses = m.counter("warm_misses_total", "Launches that got no pod of the pool that they were to take one from.", labelReason)
 	m.reaps = m.counter("reaps_total", "Sandboxes that the gateway ended or removed by itself.", labelReason)
-	m.unrecorded = prometheus.NewCounter(opts("audit_failures_total", "Calls that were not made, or whose end is missing, because the audit log could not be written."))
+	m.unrecorded = prometheus.NewCounter(opts("audit_failures_total", "Calls that were not made because the audit log could not be written."))
 	m.registry.MustRegister(m.unrecorded, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, option := range options {
 		option(m)

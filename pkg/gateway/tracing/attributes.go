@@ -73,7 +73,7 @@ func httpAttributes(a gateway.Act, r *http.Request) []attribute.KeyValue {
 	if a.Operation == gateway.RouteOperation {
 		where = strings.Join(a.Paths, "") // what is secret in it is left out there
 	}
-	all := []attribute.KeyValue{semconv.URLPath(text(where)), semconv.URLScheme("http")}
+	all := []attribute.KeyValue{semconv.URLPath(text(where)), semconv.URLScheme(schemeOf(r))}
 	if slices.Contains(methods, r.Method) {
 		return append(all, semconv.HTTPRequestMethodKey.String(r.Method))
 	}
@@ -96,6 +96,13 @@ func clientAttributes(r *http.Request) []attribute.KeyValue {
 		all = append(all, semconv.UserAgentOriginal(short(agent)))
 	}
 	return all
+}
+
+func schemeOf(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 func versionOf(r *http.Request) string {

@@ -77,6 +77,9 @@ func (t *Traces) Arrive(ctx context.Context, a gateway.Act, r *http.Request) con
 		return ctx
 	}
 	if r != nil {
+		if !a.Known {
+			r.Header.Del("Tracestate") // it is of another trace
+		}
 		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	}
 	return context.WithValue(ctx, callKey{}, &call{request: r})
