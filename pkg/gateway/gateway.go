@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,6 +45,9 @@ type Options struct {
 	// Leader chooses the gateway that sweeps (sweep.go), among all over the same sandboxes. Without it
 	// this one does not.
 	Leader Leader
+	// Swept, unless nil, is told of each sandbox of which this gateway has removed something: "paused"
+	// if it sleeps, "expired" if its lifetime is over, otherwise "ended".
+	Swept func(reason string)
 	// Log gets what the caller is not told; nil discards it.
 	Log *slog.Logger
 }
@@ -67,7 +71,7 @@ type Gateway struct {
 	streams  *openStreams
 	reach    reach
 	mcp      *mcpSessions
-	sweeper  sweeper
+	sweeper  sync.WaitGroup // while this gateway may lead
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told

@@ -31,27 +31,8 @@ type sweepable interface {
 	Heartbeat(ctx context.Context, id string) error
 }
 
-// sweeper sweeps while its gateway leads.
-type sweeper struct {
-	sync.WaitGroup
-	// swept is told of each sandbox of which something was removed.
-	swept func(kind sweepKind)
-}
-
-// sweepKind says what has become of a sandbox that was swept.
-type sweepKind string
-
-const (
-	sweptPaused  sweepKind = "paused"  // it sleeps: its pod is gone, its files are kept
-	sweptEnded   sweepKind = "ended"   // its pod had ended, or never ran
-	sweptExpired sweepKind = "expired" // its lifetime was over
-)
-
 // startSweeper lets the gateway sweep when it leads, until life ends.
 func (g *Gateway) startSweeper(life context.Context) {
-	if g.sweeper.swept == nil {
-		g.sweeper.swept = func(sweepKind) {}
-	}
 	if g.Leader != nil {
 		g.sweeper.Go(func() { g.Leader.Lead(life, g.sweepOn) })
 	}
@@ -138,17 +119,19 @@ func removeOver(ctx context.Context, g *Gateway, l sweepable, s launcher.Summary
 	if !done {
 		return err
 	}
-	kind := sweptEnded
+	reason := "ended"
 	switch {
 	case hasExpired(s):
-		kind = sweptExpired
+		reason = "expired"
 	case sleeps(s):
-		kind = sweptPaused
+		reason = "paused"
 	}
-	g.Log.InfoContext(ctx, "swept", "sandbox", s.ID, "was", s.State, "kind", kind)
+	g.Log.InfoContext(ctx, "swept a sandbox", "sandbox", s.ID, "was", s.State, "reason", reason)
 	g.held.forget(s.ID)
 	g.forgetLookups(s.ID)
-	g.sweeper.swept(kind)
+	if g.Swept != nil {
+		g.Swept(reason)
+	}
 	return err
 }
 

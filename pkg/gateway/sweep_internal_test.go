@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,10 +10,20 @@ import (
 )
 
 // swept notes what is done with a sandbox.
-type swept struct{ did string }
+type swept struct {
+	did string
+	all bool // a sweep removes something
+}
 
-func (s *swept) Sweep(context.Context, string) (bool, error) { s.did += "removed "; return false, nil }
-func (s *swept) Heartbeat(context.Context, string) error     { s.did += "kept "; return nil }
+func (s *swept) Sweep(context.Context, string) (bool, error) {
+	s.did += "removed "
+	return s.all, nil
+}
+
+func (s *swept) Heartbeat(context.Context, string) error {
+	s.did += "kept "
+	return nil
+}
 
 func TestWhatASweepDoesWithASandbox(t *testing.T) {
 	now := time.Now()
@@ -52,5 +63,28 @@ func TestWhatASweepDoesWithASandbox(t *testing.T) {
 				t.Errorf("it is %q, want %q", got.did, test.want)
 			}
 		})
+	}
+}
+
+func TestSweepSaysWhy(t *testing.T) {
+	var got []string
+	g := New(Options{Swept: func(reason string) { got = append(got, reason) }})
+	past, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
+	for _, s := range []launcher.Summary{
+		{State: launcher.Ended, Labels: map[string]string{labelAutoPause: "true"}, Expires: soon},
+		{State: launcher.Ended, Labels: map[string]string{labelAutoPause: "true"}, Expires: past},
+		{State: launcher.Pending},
+	} {
+		for _, all := range []bool{true, false} { // nothing is said of what stays
+			if err := removeOver(t.Context(), g, &swept{all: all}, s); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if want := []string{"paused", "expired", "ended"}; !slices.Equal(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
 	}
 }
