@@ -116,7 +116,11 @@ func tracedTo(t *testing.T, c *collector, variables ...string) *traced {
 		Launcher: launchertest.Local(t), Tenants: gateway.OneTenant{Name: "acme", Token: "a"}, Domain: "sandboxes.test",
 		Observers: []gateway.Observer{traces},
 	})
-	server := httptest.NewServer(g)
+	server := httptest.NewUnstartedServer(g)
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	t.Cleanup(func() { server.Close(); g.Close() })
 	d := &traced{T: t, collector: c, traces: traces, url: server.URL}
 	d.send("POST", "/api/v1/sandboxes", `{"id":"job-1","public_ports":[1]}`)

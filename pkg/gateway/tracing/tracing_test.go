@@ -12,11 +12,15 @@ import (
 
 	tracesdk "go.opentelemetry.io/otel/sdk/trace"
 	spanpb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/tracing"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchtrace"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
 const (
@@ -204,6 +208,30 @@ func TestPhasesOfALaunchAreSpans(t *testing.T) {
 	ended(nil, "not_ready")
 	if got, want := names.String(), "claim pod, wait for agent, prepare, resume, create pod, launch, "; got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestToolsAndCallsOfPodapiAreTraced(t *testing.T) {
+	d := newTraced(t)
+	d.send("POST", "/mcp?sandbox=job-1", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"Bash","arguments":{"command":"true"}}}`,
+		"Accept: application/json, text/event-stream", parent)
+	tool := d.span(t, "execute_tool Bash", "gen_ai.operation.name=execute_tool")
+	if call := d.span(t, "mcp/Bash", ""); id(tool.ParentSpanId) != id(call.SpanId) || id(call.ParentSpanId) != theirSpan {
+		t.Errorf("%v is not below %v", tool, call)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(d.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer a", "podagent-sandbox", "job-1", "traceparent", strings.TrimPrefix(parent, "Traceparent: "))
+	if _, err := pb.NewAgentClient(conn).Info(ctx, &pb.InfoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	call := d.span(t, "podapi.v1.Agent/Info", "rpc.method=podapi.v1.Agent/Info")
+	has(t, call, "rpc.system.name=grpc", "podagent.sandbox=job-1")
+	if id(call.ParentSpanId) != theirSpan {
+		t.Errorf("the call is not the caller's: %v", call)
 	}
 }
 
