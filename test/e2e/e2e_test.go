@@ -39,6 +39,13 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 		c := launchertest.NewCluster(t, launcher.Restricted)
 		test(t, c.Launcher(), c.Spec(t.Name()))
 	})
+	if runsOverAGateway(t.Name()) {
+		t.Run("remote", func(t *testing.T) {
+			t.Parallel()
+			l, spec := overLocalGateway(t)
+			test(t, l, spec)
+		})
+	}
 	if runsUnderGVisor(t.Name()) {
 		t.Run("gvisor", func(t *testing.T) {
 			t.Parallel()
