@@ -2,18 +2,25 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // The gateway may take this much longer than what it calls, in milliseconds.
@@ -42,6 +49,24 @@ func BenchmarkGateway(b *testing.B) {
 	)
 	r.limit(fmt.Sprintf("podagent + %v ms", gatewayCall), r.Peers[0].Median+gatewayCall)
 
+	passed, small := d.client(b, p), random(4<<10)
+	if err := p.WriteFile(b.Context(), "small", small, 0); err != nil {
+		b.Fatal(err)
+	}
+	for _, call := range []struct {
+		name string
+		of   func(*pod) func() error
+	}{
+		{"exec true", func(p *pod) func() error { return p.run(b, "true") }},
+		{"read a file of 4 KiB", func(p *pod) func() error { return p.read(b, "small", 4<<10) }},
+	} {
+		r = compare(b, "calls", call.name+", by the gateway's podapi", 300,
+			side{name: "podagent's gateway", do: call.of(passed)},
+			side{name: "podagent", do: call.of(p)},
+		)
+		r.limit(fmt.Sprintf("podagent + %v ms", gatewayCall), r.Peers[0].Median+gatewayCall)
+	}
+
 	port := p.startEcho(b, "0.0.0.0:0", "http")
 	raw := p.forwardRaw(b, p.startEcho(b)).startEchoing(b)
 	r = compare(b, "calls", "a request to a server in the sandbox, by the gateway", 300,
@@ -61,9 +86,37 @@ func openDoor(b *testing.B, l launcher.Launcher, base launcher.Spec) *door {
 	b.Helper()
 	base.ID = ""
 	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base})
-	server := httptest.NewServer(g)
+	server := httptest.NewUnstartedServer(g)
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	b.Cleanup(func() { server.Close(); g.Close() })
 	return &door{server.URL}
+}
+
+// client returns the sandbox as podapi's client has it by the gateway.
+func (d *door) client(b *testing.B, p *pod) *pod {
+	b.Helper()
+	pairs := []string{"authorization", "Bearer " + doorToken, "podagent-sandbox", "bench"}
+	client, err := podapi.Dial(podapi.DialOptions{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(d.url, "http://"))
+		},
+		GRPC: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				return call(metadata.AppendToOutgoingContext(ctx, pairs...), method, in, out, conn, opts...)
+			}),
+			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				return open(metadata.AppendToOutgoingContext(ctx, pairs...), desc, conn, method, opts...)
+			}),
+		},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { client.Close() })
+	return &pod{&launcher.Sandbox{Client: client, ID: p.ID, Workdir: p.Workdir}, p.c}
 }
 
 func (d *door) request(b *testing.B, method, path, body string) *http.Request {
