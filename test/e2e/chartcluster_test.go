@@ -105,8 +105,8 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Error("by default the account may exec in pods")
 	}
 
-	// The API server is not where the values say.
-	r.helm(t, "upgrade", chart, "--values", everything, "--set", "gateway.networkPolicy.egress.create=false,claim.storageClass="+class, noWait)
+	// The API server is not where the values say, and nothing here knows PodMonitors.
+	r.helm(t, "upgrade", chart, "--values", everything, "--set", "gateway.networkPolicy.egress.create=false,gateway.podMonitor.create=false,claim.storageClass="+class, noWait)
 	checkEverything(t, r)
 
 	r.helm(t, "uninstall")

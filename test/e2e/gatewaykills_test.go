@@ -27,13 +27,13 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// How many sandboxes there are, and how many replicas are killed: at full size one every killPause
-// for two minutes.
-func killSize() (sandboxes, kills int) {
+// killSize says how many sandboxes there are, and how many replicas are killed: few, or at full size
+// one every killPause for two minutes.
+func killSize(few int) (sandboxes, kills int) {
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {
 		return 50, 24
 	}
-	return 2, 6
+	return 2, few
 }
 
 // killPause is the time between kills at full size.
@@ -46,7 +46,7 @@ func TestReplicasOfAGatewayAreKilledWhileCallersWork(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	p := startPrograms(t, c, 3)
 	r := newReplicas(t, p)
-	sandboxes, kills := killSize()
+	sandboxes, kills := killSize(6)
 	r.work(sandboxes, func(progress func()) { r.killSome(kills, progress) })
 	p.end()
 	p.checkAudit(r)
@@ -57,7 +57,8 @@ type replicas struct {
 	*testing.T
 	fleet
 	url   string
-	over  atomic.Bool // workers come to their end
+	over  atomic.Bool  // workers come to their end
+	cuts  atomic.Int64 // how many requests had no answer of which the caller knows what became of them
 	trail trail
 }
 
@@ -296,11 +297,13 @@ func (w *killWorker) send(method, path string, body []byte, headers ...string) (
 	}
 	r, err := (&http.Client{Transport: &w.trail}).Do(req)
 	if err != nil {
+		w.cuts.Add(1)
 		return nil, nil, fmt.Errorf("%w: %w", errAgain, err)
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode == 502 || r.StatusCode == 503 || r.StatusCode == 504 {
+		w.cuts.Add(1)
 		return r, text, fmt.Errorf("%w: %d %s: %w", errAgain, r.StatusCode, text, errors.Join(err))
 	}
 	return r, text, nil

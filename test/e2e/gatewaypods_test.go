@@ -91,13 +91,16 @@ func TestChartsGatewaysAreKilledAndRestartedWhileCallersWork(t *testing.T) {
 	t.Parallel()
 	release, pods := installGateway(t)
 	r := newReplicas(t, pods)
-	sandboxes, kills := killSize()
+	sandboxes, kills := killSize(3)
 	r.work(sandboxes, func(progress func()) {
-		r.killSome(kills/2, progress)
+		r.killSome(kills, progress)
 		progress()
+		cut := r.cuts.Load()
 		pods.restart(release)
+		progress()
+		t.Logf("%d requests were cut off by kills, %d by the restart", cut, r.cuts.Load()-cut)
 	})
-	pods.checkAudit(release, kills/2)
+	pods.checkAudit(release, kills)
 }
 
 // checkAudit checks the logs of all gateways that there were, as their operator would: those that
