@@ -82,13 +82,16 @@ func shown(text string) string { return readableText(text[:min(len(text), nameTe
 
 // readableText escapes what is not UTF-8, and what would act on a terminal, as Go and C do.
 func readableText(text string) string {
+	if !strings.ContainsFunc(text, isUnreadable) {
+		return text
+	}
 	var out strings.Builder
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case r == '\n' || r == '\t' || strconv.IsPrint(r):
+		case !isUnreadable(r):
 			out.WriteString(text[i : i+size])
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)
@@ -99,41 +102,63 @@ func readableText(text string) string {
 	return out.String()
 }
 
-// secretName is what is in the names of flags, variables and fields for secrets. Of a name that has more
-// after it, only these endings are for files or the like.
-const secretName = `(?:passw(?:or)?d|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|auth)`
+// isUnreadable is true also for what stands for a byte that is not UTF-8.
+func isUnreadable(r rune) bool {
+	return r == utf8.RuneError || r != '\n' && r != '\t' && !strconv.IsPrint(r)
+}
+
+// secretName is what the names of flags, variables and fields for secrets have in them.
+const secretName = `(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|auth)`
 
 var (
 	secretFlag = regexp.MustCompile(`^--?[\w.-]*(?i:` + secretName + `)[\w.-]*$`)
-	// noSecretFlag are those for names of files, and those without a value.
+	// noSecretFlag are flags of such names that have no secret after them: files and the like.
 	noSecretFlag = regexp.MustCompile(`(?i)[-_](?:file|path|dir|stdin|url|type|ttl|name|id)$`)
 	// quotedOr is the value of a secret in a script: a word, or a text in quotes, which may be cut off.
-	quotedOr = `(\\"[^"\\]*(?:\\")?|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'&;|<>(){},]+)`
-	// secretTexts find secrets. What is to be hidden is their group.
-	secretTexts = []*regexp.Regexp{
+	quotedOr    = `(\\"[^"\\]*(?:\\")?|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'&;|<>(){},]+)`
+	secretTexts = []secretText{
 		// NAME=VALUE, name: value, "name": "value".
-		regexp.MustCompile(`(?i)` + secretName + `[\w.-]*\\?["']?\s*[=:]\s*` + quotedOr),
+		{secretWords, regexp.MustCompile(`(?i)` + secretName + `[\w.-]*\\?["']?\s*[=:]\s*` + quotedOr)},
 		// --name VALUE, as part of a script.
-		regexp.MustCompile(`(?i)(?:^|\s)--?[\w.-]*` + secretName + `[\w.-]*\s+` + quotedOr),
+		{secretWords, regexp.MustCompile(`(?i)(?:^|\s)--?[\w.-]*` + secretName + `[\w.-]*\s+` + quotedOr)},
 		// -p VALUE and -u USER:VALUE of the programs that take a password so.
-		regexp.MustCompile(`\b(?:sshpass|mysql\w*|mariadb[\w-]*)\b[^\n;|&]*?\s-p\s?` + quotedOr),
-		regexp.MustCompile(`\b(?:curl|wget|http|https|xh)\b[^\n;|&]*?\s(?:-u|--user|--proxy-user|-a)[\s=]*` + quotedOr),
+		{[]string{"sshpass", "mysql", "mariadb"}, regexp.MustCompile(`\b(?:sshpass|mysql\w*|mariadb[\w-]*)\b[^\n;|&]*?\s-p\s?` + quotedOr)},
+		{[]string{"curl", "wget", "http", "xh"}, regexp.MustCompile(`\b(?:curl|wget|http|https|xh)\b[^\n;|&]*?\s(?:-u|--user|--proxy-user|-a)[\s=]*` + quotedOr)},
 		// Headers, to the end of the line or the quotes.
-		regexp.MustCompile(`(?i)\b(?:authorization|cookie|x-[\w-]*(?:key|token|auth)[\w-]*)\s*:\s*([^"'\n]+)`),
-		regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
+		{[]string{"authorization", "cookie", "x-"}, regexp.MustCompile(`(?i)\b(?:authorization|cookie|x-[\w-]*(?:key|token|auth)[\w-]*)\s*:\s*([^"'\n]+)`)},
+		{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`)},
 		// https://USER:PASSWORD@HOST.
-		regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^/\s@"'?#]+)@`),
+		{[]string{"://"}, regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^/\s@"'?#]+)@`)},
 		// Tokens that are known by their form.
-		regexp.MustCompile(`\b(gh[a-z]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[a-z]-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{8,}|AIza[\w-]{20,}|ya29\.[\w-]{8,}|npm_\w{16,}|hf_\w{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}|podagent\.token\.[\w-]+)`),
-		regexp.MustCompile(`podagent_link=([^\s&"']+)`),
-		regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`),
+		{
+			[]string{"gh", "glpat-", "akia", "asia", "xox", "eyj", "sk", "rk_", "aiza", "ya29.", "npm_", "hf_", "pypi-", "dckr_pat_", "podagent.token."},
+			regexp.MustCompile(`\b(gh[a-z]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[a-z]-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{8,}|AIza[\w-]{20,}|ya29\.[\w-]{8,}|npm_\w{16,}|hf_\w{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}|podagent\.token\.[\w-]+)`),
+		},
+		{[]string{"podagent_link="}, regexp.MustCompile(`podagent_link=([^\s&"']+)`)},
+		{[]string{"private key"}, regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`)},
 	}
+	// secretWords are what each secretName has one of.
+	secretWords = []string{"passw", "passphrase", "pwd", "secret", "token", "key", "credential", "auth"}
 )
+
+// secretText finds secrets. Most texts have none, and no word that each has one of, in lower case.
+type secretText struct {
+	words []string
+	text  *regexp.Regexp // its group is what is to be hidden
+}
+
+func (s *secretText) mayBeIn(lower string) bool {
+	return slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(lower, word) })
+}
 
 // secretsIn returns where there are secrets in a text, in order. They may overlap.
 func secretsIn(text string) (spans [][]int) {
+	lower := strings.ToLower(text)
 	for _, known := range secretTexts {
-		for _, found := range known.FindAllStringSubmatchIndex(text, -1) {
+		if !known.mayBeIn(lower) {
+			continue
+		}
+		for _, found := range known.text.FindAllStringSubmatchIndex(text, -1) {
 			spans = append(spans, found[2:4])
 		}
 	}
