@@ -26,6 +26,7 @@ With --pool, it also checks whether a pod of the pool waits and fits the flags.
 With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
 checks the resources, the warm pool that --pool names, and that a sandbox can be made.
 With the remote backend, it checks the gateway and the token, and that a sandbox can be made.
+What a gateway needs is checked by "orchestrator gateway --check", with its flags.
 
 The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
@@ -52,6 +53,11 @@ func (a *app) doctor(ctx context.Context, spec launcher.Spec) error {
 	if err != nil {
 		return err
 	}
+	return a.printFindings(ctx, findings)
+}
+
+// printFindings prints findings as they come. Its error says how many checks failed.
+func (a *app) printFindings(ctx context.Context, findings iter.Seq[launcher.Finding]) error {
 	bad := 0
 	for f := range findings {
 		f.Err = a.withFlags(f.Err)

@@ -62,13 +62,14 @@ type gatewayFlags struct {
 func gatewayCommand(a *app) *cobra.Command {
 	var from *sandboxFlags
 	var opts gatewayFlags
-	var openAPI bool
+	var openAPI, check bool
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve sandboxes over HTTP",
 		Long:  gatewayHelp,
 		Example: `  orchestrator gateway --backend local --listen 127.0.0.1:8080
-  orchestrator gateway --keys /etc/podagent/keys.yaml --domain sandboxes.example.com`,
+  orchestrator gateway --keys /etc/podagent/keys.yaml --domain sandboxes.example.com
+  orchestrator gateway --keys /etc/podagent/keys.yaml --check`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if openAPI {
@@ -78,11 +79,14 @@ func gatewayCommand(a *app) *cobra.Command {
 			if a.backend.Value == throughGateway {
 				return usagef("a gateway is not for the remote backend, where it would only pass on to another")
 			}
-			if err := opts.check(a); err != nil {
-				return err
-			}
 			spec, err := from.build(a)
 			if err != nil {
+				return err
+			}
+			if check {
+				return a.checkGateway(cmd.Context(), &opts, spec)
+			}
+			if err := opts.check(a); err != nil {
 				return err
 			}
 			l, err := a.launcher()
@@ -110,6 +114,7 @@ func gatewayCommand(a *app) *cobra.Command {
 	}
 	opts.define(cmd)
 	cmd.Flags().BoolVar(&openAPI, "openapi", false, "print the description of the operations by OpenAPI, and serve nothing")
+	cmd.Flags().BoolVar(&check, "check", false, "check everything that a gateway with these flags needs, as doctor does, and serve nothing")
 	from = specFlags(cmd)
 	return cmd
 }

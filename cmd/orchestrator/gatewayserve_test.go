@@ -102,14 +102,21 @@ func (g *gatewayProgram) status(url string) int {
 
 const sandboxesPath = "/api/v1/sandboxes"
 
-// newCertificate makes a pair, and returns the flags that name its files.
+// newCertificate makes a pair for *.sandboxes.test, and returns the flags that name its files.
 func newCertificate(t *testing.T) (flags []string) {
+	t.Helper()
+	cert, key := writeCertificate(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	return []string{"--tls-cert", cert, "--tls-key", key}
+}
+
+// writeCertificate makes a pair that is valid for a time, and returns the paths of its files.
+func writeCertificate(t *testing.T, from, until time.Time) (certPath, keyPath string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"*.sandboxes.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"*.sandboxes.test"}, NotBefore: from, NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +131,7 @@ func newCertificate(t *testing.T) (flags []string) {
 			t.Fatal(err)
 		}
 	}
-	return []string{"--tls-cert", filepath.Join(dir, "cert"), "--tls-key", filepath.Join(dir, "key")}
+	return filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 }
 
 // A gateway that is told to end is not ready any more, and serves on, until balancers know.

@@ -24,6 +24,11 @@ const (
 	// peerTime how long it may take, or read nothing.
 	peerPing = time.Minute
 	peerTime = time.Minute
+	// checkTime bounds each check of what a gateway needs: after that time an API server
+	// counts as unavailable. renewBefore is how long before its end a certificate should have
+	// been renewed: those of Let's Encrypt are a month before.
+	checkTime   = 10 * time.Second
+	renewBefore = 14 * 24 * time.Hour
 	// healthConnections is how many connections operators may have, and healthTime how long
 	// a request of theirs may take: a kubelet waits for seconds.
 	healthConnections = 64

@@ -81,6 +81,16 @@ func parseDomain(text string, tls bool) domain {
 	return domain{strings.ToLower(strings.Trim(host, ".")), port, tls}
 }
 
+// HostIn returns a host name of a server in a sandbox below a domain, as of [Options], such as a
+// certificate must be for; "" without a domain.
+func HostIn(of string) string {
+	d := parseDomain(of, false)
+	if d.host == "" {
+		return ""
+	}
+	return "8080-name" + hostSeparator + "tenant." + d.host
+}
+
 // scheme is how browsers reach the servers. Only this machine's own names, which lead no further,
 // go without TLS: browsers trust them as if they had it.
 func (d domain) scheme() string {
