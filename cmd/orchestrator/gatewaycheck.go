@@ -88,7 +88,7 @@ func warns(err error, advice string) launcher.Finding {
 }
 
 func (o *gatewayFlags) checkListen() launcher.Finding {
-	o.http.secure = o.cert != ""
+	o.http.secure = o.cert != "" && o.certKey != ""
 	if err := o.http.resolve("listen"); err != nil {
 		return fails(err, "Give --tls-cert and --tls-key, or --allow-remote if a proxy before the gateway has TLS.")
 	}
