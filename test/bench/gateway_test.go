@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/audit"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -27,6 +29,7 @@ import (
 const (
 	gatewayCall  = 0.6
 	gatewayRoute = 0.4
+	gatewayAudit = 0.2 // than without an audit log
 )
 
 // BenchmarkGateway measures what the gateway adds to a call, and to a request to a server in a
@@ -67,6 +70,12 @@ func BenchmarkGateway(b *testing.B) {
 		r.limit(fmt.Sprintf("podagent + %v ms", gatewayCall), r.Peers[0].Median+gatewayCall)
 	}
 
+	r = compare(b, "calls", "exec true, by the gateway with an audit log", 300,
+		side{name: "podagent's gateway, audited", do: openDoor(b, l, c.Spec(""), auditLog(b)).exec(b)},
+		side{name: "podagent's gateway", do: d.exec(b)},
+	)
+	r.limit(fmt.Sprintf("podagent's gateway + %v ms", gatewayAudit), r.Peers[0].Median+gatewayAudit)
+
 	port := p.startEcho(b, "0.0.0.0:0", "http")
 	raw := p.forwardRaw(b, p.startEcho(b)).startEchoing(b)
 	r = compare(b, "calls", "a request to a server in the sandbox, by the gateway", 300,
@@ -82,10 +91,10 @@ type door struct{ url string }
 
 const doorToken = "the token of a benchmark"
 
-func openDoor(b *testing.B, l launcher.Launcher, base launcher.Spec) *door {
+func openDoor(b *testing.B, l launcher.Launcher, base launcher.Spec, observers ...gateway.Observer) *door {
 	b.Helper()
 	base.ID = ""
-	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base})
+	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base, Observers: observers})
 	server := httptest.NewUnstartedServer(g)
 	server.Config.Protocols = &http.Protocols{}
 	server.Config.Protocols.SetHTTP1(true)
@@ -117,6 +126,26 @@ func (d *door) client(b *testing.B, p *pod) *pod {
 	}
 	b.Cleanup(func() { client.Close() })
 	return &pod{&launcher.Sandbox{Client: client, ID: p.ID, Workdir: p.Workdir}, p.c}
+}
+
+// auditLog returns a log in files.
+func auditLog(b *testing.B) *audit.Log {
+	b.Helper()
+	dir := b.TempDir()
+	err := audit.MakeKey(filepath.Join(dir, "audit.pem"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	key, err := audit.LoadKey(filepath.Join(dir, "audit.pem"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	log, err := audit.New(audit.Options{Dir: filepath.Join(dir, "logs"), Key: key})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { log.Close() })
+	return log
 }
 
 func (d *door) request(b *testing.B, method, path, body string) *http.Request {
