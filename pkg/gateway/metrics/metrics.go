@@ -3,7 +3,7 @@
 // [Metrics] is an observer of a gateway, with a registry of its own:
 //
 //	m := metrics.New()
-//	g := gateway.New(gateway.Options{Observers: []gateway.Observer{m}, …})
+//	g := gateway.New(gateway.Options{Observers: []gateway.Observer{m}, Swept: m.Reaped, …})
 //	internal.Handle("/metrics", m.Handler())
 //
 // No label is of a sandbox, a key, a path or anything else that callers or sandboxes choose, so that
