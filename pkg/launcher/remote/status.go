@@ -53,6 +53,9 @@ func fromStatus(err error) error {
 		return err
 	}
 	e.retry, e.cause = retry, causeOf(e.Class, e.Status)
+	if st.Code() == codes.Unavailable { // as if the connection were cut: who waits for a command tries again
+		e.cause = errors.Join(e.cause, wire.ErrUnavailable)
+	}
 	if detail := wire.Detail(err); detail != nil && detail.Class != 0 {
 		e.cause = errors.Join(e.cause, wire.DecodeError(detail)) // the class that clients know who know no gateway
 	}
