@@ -236,6 +236,10 @@ type echoing struct {
 	sent    int // how much of in this connection has sent; -1 before it has said what was taken
 }
 
+// terminalSilence is when a terminal's connection is given up, which has a ping each 15 s. The last
+// packets of a pod that is killed may be lost.
+const terminalSilence = time.Minute
+
 // echoReady comes when the terminal has left off its own echo.
 const echoReady = "ready"
 
@@ -285,6 +289,7 @@ func (e *echoing) exchange() error {
 			return nil
 		}
 	}
+	_ = e.conn.SetReadDeadline(time.Now().Add(terminalSilence))
 	kind, frame, err := e.conn.ReadMessage()
 	switch {
 	case err != nil:
@@ -332,7 +337,11 @@ func (e *echoing) connect() bool {
 		return false
 	}
 	e.conn, e.sent = conn, -1
-	_ = conn.SetReadDeadline(time.Now().Add(harness.Hung))
+	pong := conn.PingHandler()
+	conn.SetPingHandler(func(text string) error {
+		_ = conn.SetReadDeadline(time.Now().Add(terminalSilence))
+		return pong(text)
+	})
 	return true
 }
 
