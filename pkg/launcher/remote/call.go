@@ -38,7 +38,7 @@ func (l *Launcher) call(ctx context.Context, limit time.Duration, method, path s
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
-	var absent, sent = time.Time{}, false // since when there was no answer, and whether a request was sent
+	absent, sent := time.Time{}, false // since when there was no answer, and whether a request was sent
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		status, err := l.try(ctx, method, path, text, into)
 		e, failed := errors.AsType[*Error](err)

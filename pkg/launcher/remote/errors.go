@@ -127,12 +127,27 @@ func mayBeDone(err error) bool {
 
 // specFields are the fields of a Spec by what a gateway calls them.
 var specFields = []struct{ name, field string }{
-	{"id", "ID"}, {"image", "Pod.Image"}, {"env", "Env"}, {"labels", "Labels"}, {"pool", "Take.Pool"}, {"volumes", "Pod.Volumes"},
-	{"lifetime_seconds", "Pod.Lifetime"}, {"additional_seconds", "Pod.Lifetime"}, {"at", "Pod.Lifetime"},
-	{"idle_seconds", "Pod.IdleTimeout"}, {"idle", "Pod.IdleIgnoresCommands"},
-	{"cpu or memory", "Pod.Resources"}, {"cpu", "Pod.Resources"}, {"memory", "Pod.Resources"},
-	{"storage or keep", "Pod.Workspace"}, {"storage", "Pod.Workspace"}, {"keep", "Pod.Workspace.Keep"},
-	{"git.url", "Git.URL"}, {"git.ref", "Git.Ref"}, {"git.username", "Git.Username"}, {"git.password", "Git.Password"},
+	{"id", "ID"},
+	{"image", "Pod.Image"},
+	{"env", "Env"},
+	{"labels", "Labels"},
+	{"pool", "Take.Pool"},
+	{"volumes", "Pod.Volumes"},
+	{"lifetime_seconds", "Pod.Lifetime"},
+	{"additional_seconds", "Pod.Lifetime"},
+	{"at", "Pod.Lifetime"},
+	{"idle_seconds", "Pod.IdleTimeout"},
+	{"idle", "Pod.IdleIgnoresCommands"},
+	{"cpu or memory", "Pod.Resources"},
+	{"cpu", "Pod.Resources"},
+	{"memory", "Pod.Resources"},
+	{"storage or keep", "Pod.Workspace"},
+	{"storage", "Pod.Workspace"},
+	{"keep", "Pod.Workspace.Keep"},
+	{"git.url", "Git.URL"},
+	{"git.ref", "Git.Ref"},
+	{"git.username", "Git.Username"},
+	{"git.password", "Git.Password"},
 }
 
 // specError returns what a gateway says of a field as a *[launcher.SpecError]; err if it says nothing of one.
