@@ -133,7 +133,7 @@ func (c *podapiCall) passOn(conn grpc.ClientConnInterface, closing context.Conte
 		}
 	}()
 	err = c.passAnswers(to)
-	if cause := context.Cause(ctx); cause != nil && c.Err() == nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil && c.Err() == nil {
 		err = cause // which ended the call from here
 	}
 	cancel(nil)

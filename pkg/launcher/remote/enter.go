@@ -131,4 +131,12 @@ func (c *caller) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 // stream is a call whose end may be the gateway's.
 type stream struct{ grpc.ClientStream }
 
-func (s stream) RecvMsg(m any) error { return fromStatus(s.ClientStream.RecvMsg(m)) }
+// RecvMsg leaves the status of a gateway that ends as it is: to podapi's client it is as if the connection
+// were cut, so that a command goes on by another gateway.
+func (s stream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if e, refused := errors.AsType[*Error](fromStatus(err)); refused && e.Class != "unavailable" {
+		return e
+	}
+	return err
+}
