@@ -247,8 +247,12 @@ func (p *gatewayPrograms) kill() {
 func (r *replicas) awaitProgress(workers []*killWorker) {
 	r.Helper()
 	deadline := time.Now().Add(harness.Hung)
-	for _, w := range workers {
-		for before := w.done.Load(); w.done.Load() == before && !r.Failed(); {
+	before := make([]int64, len(workers))
+	for i, w := range workers {
+		before[i] = w.done.Load()
+	}
+	for i, w := range workers {
+		for w.done.Load() == before[i] && !r.Failed() {
 			if time.Now().After(deadline) {
 				r.Fatalf("%s of %s does not go on", w.name, w.sandbox)
 			}
