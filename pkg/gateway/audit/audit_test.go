@@ -167,6 +167,7 @@ func TestChangesOfALogShow(t *testing.T) {
 		"no signature":                      {strings.Join(lines, "")[:strings.Index(lines[0], `,"sig"`)] + "}\n" + strings.Join(lines[1:], ""), "running 0/0: log:1: a start is not signed by a key that was given"},
 		"no start":                          {strings.Join(lines[1:], ""), "running 0/0: log:1: a line comes before the first of its chain, which the end of another file may have"},
 		"a line after the end":              {text + lines[4], "closed 5/5 open two: log:6: a line comes after the last of its chain"},
+		"something before it":               {"x\n" + text, "closed 5/5 open two torn 1"},
 		"nothing":                           {"", "running 0/0: log:1: there is no chain in the file"},
 		"another file":                      {"a: b\nc: d\n", "running 0/0: log:3: there is no chain in the file"},
 	} {
@@ -234,12 +235,33 @@ func TestALogGoesOnInOtherFiles(t *testing.T) {
 	}
 }
 
+// text is a log that is read while it is written.
+type text struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.String()
+}
+
 func TestALogIsSignedEachMinuteInWhichThereIsSomething(t *testing.T) {
 	key := newKey(t)
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out text
 		log := begin(t, audit.Options{Out: &out, Key: key})
-		state := func() []string { return verifyText(t, public(key), out.String()) }
+		state := func() []string {
+			synctest.Wait() // for what is being signed
+			return verifyText(t, public(key), out.String())
+		}
 		time.Sleep(5 * time.Minute)
 		want(t, "a log without acts", state(), "running 1/1")
 		must(t, do(log, "one"))
@@ -360,10 +382,12 @@ func TestKeysOfALog(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	key := newKey(f)
 	whole := written(f, key)
-	f.Add(whole, 0, 0, "")
-	f.Add(whole, 300, 1, "x")
-	f.Add(whole, 900, 0, "\n")
-	f.Fuzz(func(t *testing.T, _ string, at, remove int, insert string) {
+	f.Add(0, 0, "")
+	f.Add(300, 1, "x")
+	f.Add(900, 0, "\n")
+	f.Add(0, 0, "{\n")
+	f.Add(0, 10_000, `{"seq":0,"prev":"","type":"start","chain":"x"}`)
+	f.Fuzz(func(t *testing.T, at, remove int, insert string) {
 		at = min(max(at, 0), len(whole))
 		remove = min(max(remove, 0), len(whole)-at)
 		text := whole[:at] + insert + whole[at+remove:]

@@ -274,6 +274,9 @@ func (r *reading) start(l *parsed, text []byte) {
 		}
 		r.byID[l.Chain] = known
 	}
+	if r.gap && r.of == nil {
+		known.Torn++ // before the first line of the file
+	}
 	r.of, r.gap, r.broken = known, false, known.Problem != ""
 	if !r.broken {
 		r.follow(l, text)
