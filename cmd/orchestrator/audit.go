@@ -21,7 +21,7 @@ import (
 const toStdout = "-"
 
 // auditKeyUsage is the same for all verbs, as that of every setting.
-const auditKeyUsage = "the `FILE` with the key that signs the audit log, Ed25519 in PEM, made if it is not there (default podagent/audit.pem in the configuration directory)"
+const auditKeyUsage = "the `FILE` with the key that signs the audit log, Ed25519 in PEM, made by gateway and audit key if it is not there (default podagent/audit.pem in the configuration directory)"
 
 // auditFlags say where a gateway logs what callers do.
 type auditFlags struct{ to, key string }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"net"
@@ -70,8 +71,8 @@ type Observer interface {
 type Follower interface {
 	Observer
 	// Arrive is called for each act when its caller has been let in. It returns the context of all
-	// that the act does. Of the Act only ID, Caller, Known and At are set. The request is nil for an act
-	// inside of another; a server in a sandbox gets the headers that Arrive sets.
+	// that the act does. Of the Act only ID, Caller, Known and At are set. A server in a sandbox gets the
+	// headers that Arrive sets on the request.
 	Arrive(ctx context.Context, a Act, r *http.Request) context.Context
 	// Launch is called when an act makes or resumes a sandbox. It returns the context of that, and
 	// what is called when there is a sandbox, or else with the class of the error. Others may wait
@@ -87,11 +88,12 @@ type act struct {
 	in, out   atomic.Int64
 	status    atomic.Int32
 
-	mu    sync.Mutex
-	act   Act
-	begun bool
-	class string
-	exit  *int
+	mu      sync.Mutex
+	act     Act
+	begun   bool
+	refused error // why it must not take place; also when it has ended
+	class   string
+	exit    *int
 
 	started time.Time
 	pid     int
@@ -107,7 +109,7 @@ func actOf(ctx context.Context) *act {
 	return &act{}
 }
 
-// newAct returns an act of a caller, and its context. The request is nil for an act inside of another.
+// newAct returns an act of a caller, and its context.
 func (g *Gateway) newAct(ctx context.Context, caller Caller, known bool, r *http.Request) (*act, context.Context) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -174,18 +176,26 @@ func (a *act) begin(ctx context.Context, d Detail) error {
 	d = d.redacted()
 	a.mu.Lock()
 	if a.begun {
-		a.mu.Unlock()
-		return nil
+		defer a.mu.Unlock()
+		return a.refused
 	}
 	a.begun, a.act.Detail = true, d
 	told := a.act
 	a.mu.Unlock()
 	for _, o := range a.observers {
 		if err := o.Begin(ctx, told); err != nil {
-			return &unobserved{err}
+			return a.refuse(err)
 		}
 	}
 	return nil
+}
+
+// refuse keeps the act from taking place, however often it is tried.
+func (a *act) refuse(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused = &unobserved{err}
+	return a.refused
 }
 
 // failed notes the class of the problem that an act ends with.
@@ -213,6 +223,7 @@ func (a *act) exited(s *podapi.ExitStatus) {
 // ends here.
 func (a *act) end(ctx context.Context, cut bool) {
 	_ = a.begin(ctx, Detail{}) // it has no effect any more
+	_ = a.refuse(errActOver)
 	a.mu.Lock()
 	told := a.act
 	o := Outcome{Status: int(a.status.Load()), Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(told.At)}
@@ -229,6 +240,8 @@ func (a *act) end(ctx context.Context, cut bool) {
 type unobserved struct{ error }
 
 func (e *unobserved) Unwrap() error { return e.error }
+
+var errActOver = errors.New("the act has ended")
 
 var errUnobserved = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot record the call, and so does not make it"}
 

@@ -23,10 +23,13 @@
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
 //     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
 //
+// What a caller does is an [Act], which each [Observer] sees before it and after it (act.go), without
+// what looks like a secret (redact.go). A gateway ends in steps (openstreams.go, serving.go), and leaves
+// commands running (reconnect.go).
+//
 // Beside requests, one gateway for all ends what is over, and keeps the rest from being reaped
 // (sweep.go).
 //
 // Errors leave as problem details with the class of podapi (problem.go), or as statuses of gRPC
-// (podapistatus.go). The operations describe
-// themselves: the document is at /openapi.json.
+// (podapistatus.go). The operations describe themselves: the document is at /openapi.json.
 package gateway

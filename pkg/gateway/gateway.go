@@ -75,6 +75,7 @@ type Gateway struct {
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
+	failing   *rate.Sometimes // logs that acts cannot be recorded
 	silence   time.Duration   // after which the caller of a terminal is asked for a sign of life
 }
 
@@ -90,12 +91,12 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, domain: parseDomain(o.Domain, o.TLS), mux: http.NewServeMux(), end: end,
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
-		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), silence: silence,
+		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), failing: newSometimes(), silence: silence,
 	}
 	g.reach.ask = g.askLauncher
 	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
 	g.lookups, g.linked = newLookups(life, find), newLookups(life, find)
-	g.held = &held{open: g.openSandbox, patience: patience, byID: map[string]*heldSandbox{}}
+	g.held = &held{open: g.openSandbox, patience: patience, log: o.Log, byID: map[string]*heldSandbox{}}
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)
 	g.addOperations()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ type held struct {
 	open func(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error)
 	// patience is how long a caller waits for a sandbox.
 	patience time.Duration
+	log      *slog.Logger
 
 	mu     sync.Mutex
 	byID   map[string]*heldSandbox
@@ -101,10 +103,8 @@ func (h *held) ask(ctx context.Context, id string, s *heldSandbox, c *check) {
 	defer close(c.done)
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	if <-s.ready; s.err == nil {
-		_, err := s.sandbox.Info(ctx)
-		c.ok = err == nil
-	}
+	_, err := s.sandbox.Info(ctx)
+	c.ok = err == nil
 }
 
 // join returns the entry of an id, which it opens if there is none, and the check that the caller
@@ -124,7 +124,7 @@ func (h *held) join(ctx context.Context, id string, wake bool) (*heldSandbox, *c
 		// Whoever comes first may leave, and the others wait on.
 		go h.fill(context.WithoutCancel(ctx), id, s)
 	}
-	if time.Since(s.worked) > restedAfter && s.check.over() {
+	if s.isOpen() && time.Since(s.worked) > restedAfter && s.check.over() {
 		s.check = &check{done: make(chan struct{})}
 		s.users++ // ask is one
 		go h.ask(context.WithoutCancel(ctx), id, s, s.check)
@@ -147,6 +147,16 @@ var fresh = func() *check {
 	return c
 }()
 
+// isOpen reports whether the sandbox is there to be asked: one that is just being opened needs no check.
+func (s *heldSandbox) isOpen() bool {
+	select {
+	case <-s.ready:
+		return s.err == nil
+	default:
+		return false
+	}
+}
+
 // over reports whether the sandbox has answered, or failed to.
 func (c *check) over() bool {
 	select {
@@ -161,6 +171,7 @@ func (c *check) over() bool {
 func (h *held) fill(ctx context.Context, id string, s *heldSandbox) {
 	defer close(s.ready)
 	if s.sandbox, s.err = h.open(ctx, id, s.wake); s.err != nil {
+		h.log.InfoContext(ctx, "cannot open a sandbox", "sandbox", id, "error", s.err) // callers may have left
 		h.drop(id, s)
 	}
 }

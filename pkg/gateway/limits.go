@@ -116,6 +116,10 @@ const (
 	// has agents at work. tidyTime is how long it takes at most to remove what one of them kept.
 	sessionsKept = 64
 	tidyTime     = 10 * time.Second
+	// mcpDepth and mcpParts bound how intricate a message is: those of clients have some levels and
+	// a hundred parts. Long texts are one part.
+	mcpDepth = 64
+	mcpParts = 1 << 16
 	// sessionIDLimit is how long a session's id may be, in bytes: they are of 70.
 	sessionIDLimit = 128
 	// launchSpare is how long a launch may take beyond the time until the agent answers: to make
@@ -171,6 +175,8 @@ const (
 	socketBuffer = 128 << 10
 	// closeTime bounds how long Close waits: a detach from a process, and a farewell.
 	closeTime = 15 * time.Second
+	// lastTime is how long the requests that are ended then may take to return.
+	lastTime = 2 * time.Second
 	// What observers are told of an act, in bytes: of each text, of a name, and of all arguments and
 	// paths together, which are textsLimit at most: as much as a person reads. secretSpan is how far
 	// behind a cut a secret may reach that begins before it, and is known as such.

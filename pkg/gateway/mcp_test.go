@@ -402,3 +402,24 @@ func (d *door) message(token, query, body string, headers ...string) answer {
 func (d *door) wasKilled(token, text string) bool {
 	return regexp.MustCompile(text + `"[^}]*"exit":{[^}]*"reason":"signalled"`).MatchString(d.send(token, "GET", sandboxes+"/job-1/processes", "").text)
 }
+
+// The SDK would take minutes and gigabytes to read such messages.
+func TestMessageThatIsTooIntricateIsRefused(t *testing.T) {
+	d := newDoor(t)
+	message := func(meta string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"a":` + meta + `}}}`
+	}
+	for meta, status := range map[string]int{
+		strings.Repeat("[", 30) + strings.Repeat("]", 30):      200,
+		strings.Repeat("[", 500) + strings.Repeat("]", 500):    413,
+		"[" + strings.Repeat("[],", 100_000) + "0]":            413,
+		"[" + strings.Repeat("0,", 100_000) + "0]":             413,
+		`"` + strings.Repeat(`[{,\"`, 100_000) + `"`:           200,
+		`"\\` + strings.Repeat(`x`, 100_000) + `",` + `"b":[]`: 200,
+	} {
+		got := d.send("a", "POST", "/mcp?sandbox=job-1", message(meta), "Accept: application/json, text/event-stream")
+		if got.StatusCode != status {
+			t.Errorf("%.20s…: %d %.200s", meta, got.StatusCode, got.text)
+		}
+	}
+}

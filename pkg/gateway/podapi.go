@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -206,5 +208,26 @@ func busyFor(err error) time.Duration {
 	if b, ok := errors.AsType[*busy](err); ok {
 		return b.wait
 	}
+	if errors.Is(err, launcher.ErrNotReady) {
+		return retryAfter
+	}
 	return 0
+}
+
+// Recv returns the caller's next message.
+func (c *podapiCall) Recv() (mem.BufferSlice, error) {
+	message, err := c.Stream.Recv()
+	return message, callersFault(err)
+}
+
+// Send sends the caller a message.
+func (c *podapiCall) Send(message mem.BufferSlice) error { return callersFault(c.Stream.Send(message)) }
+
+// callersFault returns the status for an error of the caller's connection, which may be broken before
+// the request's context has ended.
+func callersFault(err error) error {
+	if _, isStatus := status.FromError(err); isStatus || errors.Is(err, io.EOF) {
+		return err
+	}
+	return status.Error(codes.Canceled, "the caller has left")
 }

@@ -148,7 +148,7 @@ func TestCallOfPodapiEndsWithItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave()
-	if got := w.last(t, 2); !strings.Contains(got, "Files/Watch job-1") || !strings.Contains(got, "cancelled") {
+	if got := w.last(t, 2); !strings.Contains(got, "Files/Watch job-1") || !strings.Contains(got, "503 cancelled") {
 		t.Errorf("the call ended so: %s", got)
 	}
 }

@@ -31,7 +31,7 @@ type asked struct {
 // lookOn is what a call asks for that looks on.
 var lookOn = asked{looksOn: true}
 
-// podapiMethods are the methods that the gateway knows, by their paths. It refuses all others.
+// podapiMethods are the methods that the gateway knows, by their paths. All others are UNIMPLEMENTED.
 var podapiMethods = describeStreams(map[string]podapiMethod{
 	pb.Agent_Info_FullMethodName:  asks(func(m *pb.InfoRequest) asked { return asked{looksOn: !m.Wake} }),
 	pb.Agent_Stats_FullMethodName: asks(func(*pb.StatsRequest) asked { return lookOn }),

@@ -50,6 +50,9 @@ func (g *Gateway) grpcStatus(ctx context.Context, err error) *status.Status {
 	case isStatus && ended(context.Cause(ctx)) == nil:
 		s := agentStatus(of.GRPCStatus())
 		class, like := classify(wire.FromStatus(s.Err()))
+		if class == "cancelled" {
+			like = http.StatusServiceUnavailable // nobody reads it
+		}
 		a.failed(class)
 		a.status.Store(int32(like))
 		return s

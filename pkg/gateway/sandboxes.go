@@ -24,7 +24,7 @@ type sandboxPath struct {
 // Sandbox is what a caller sees of a sandbox.
 type Sandbox struct {
 	ID        string    `json:"id" doc:"the sandbox's name, unique among the tenant's" example:"job-1"`
-	State     string    `json:"state" enum:"running,pending,paused,ended,dead" doc:"what it does"`
+	State     string    `json:"state" enum:"running,stopped,pending,ended,paused,terminating" doc:"what it does"`
 	Workdir   string    `json:"workdir,omitempty" doc:"where relative paths start and commands run"`
 	CreatedAt time.Time `json:"created_at,omitzero" doc:"missing in the answer that made it"`
 
@@ -130,7 +130,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	}
 	g.held.put(spec.ID, s)
 	g.forgetLookups(spec.ID)
-	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: "running", Workdir: s.Workdir}}
+	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: string(launcher.Running), Workdir: s.Workdir}}
 	if s.Created {
 		out.Status = http.StatusCreated
 		return out, nil
@@ -139,7 +139,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 }
 
 type listInput struct {
-	State string   `query:"state" enum:"running,pending,paused,ended,dead" doc:"only those in this state"`
+	State string   `query:"state" enum:"running,stopped,pending,ended,paused,terminating" doc:"only those in this state"`
 	Label []string `query:"label,explode" doc:"only those with this label, as NAME=VALUE; several, repeated or with commas between them, must all match"`
 	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many at most"`
 	After string   `query:"after" doc:"only those whose names come after this one: next of the page before"`
@@ -244,7 +244,7 @@ func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := &sandboxOutput{http.StatusOK, Sandbox{ID: in.ID, State: "running", Workdir: s.Workdir}}
+	out := &sandboxOutput{http.StatusOK, Sandbox{ID: in.ID, State: string(launcher.Running), Workdir: s.Workdir}}
 	g.held.put(id, s)
 	return out, nil
 }

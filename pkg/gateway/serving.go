@@ -29,6 +29,9 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 // go on elsewhere. The sandboxes stay, and so do their processes.
 func (g *Gateway) Close() error {
 	g.streams.finish()
+	last, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	g.streams.wait(last) // observers learn how requests ended whose connections were taken over
 	g.mcp.close()
 	g.end()
 	g.sweeper.Wait()

@@ -67,6 +67,9 @@ func (c *cluster) adoptClaim(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
+	if err := c.forgetFilesEnd(ctx, claim); err != nil {
+		return err
+	}
 	return c.markClaim(ctx, claim, time.Now(), podmeta.AnnotationAdopted)
 }
 

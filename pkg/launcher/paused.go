@@ -26,7 +26,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	pod, err := c.lookup(ctx, id)
 	switch {
 	case errors.Is(err, ErrPaused):
-		return nil
+		return c.pauseAgain(ctx, id)
 	case err != nil:
 		return err
 	case !ownClaim(pod):
@@ -36,6 +36,19 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 		return terminated(err)
 	}
 	return c.remove(ctx, pod)
+}
+
+// pauseAgain is a pause of a sandbox that has no pod: its files stay from now on, whenever they were
+// to go.
+func (c *cluster) pauseAgain(ctx context.Context, id string) error {
+	claim, err := c.pausedClaim(ctx, id)
+	if errors.Is(err, errAnotherLaunch) {
+		return nil
+	}
+	if err == nil {
+		err = c.forgetFilesEnd(ctx, claim)
+	}
+	return terminated(err)
 }
 
 // terminated returns ErrNotFound in place of an error by which the claim of a sandbox is gone

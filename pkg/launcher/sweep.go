@@ -94,6 +94,15 @@ func filesEnd(claim *corev1.PersistentVolumeClaim) time.Time {
 	return t
 }
 
+// forgetFilesEnd lets the files in a claim stay, if they were to go.
+func (c *cluster) forgetFilesEnd(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	if claim.Annotations[podmeta.AnnotationFilesEnd] == "" {
+		return nil
+	}
+	_, err := c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID}, map[string]string{podmeta.AnnotationFilesEnd: ""})
+	return err
+}
+
 // dropOverdueFiles removes the files of a sandbox without a pod whose end was long ago, unless a
 // launch takes them meanwhile, and reports whether it did.
 func (c *cluster) dropOverdueFiles(ctx context.Context, id string) (bool, error) {

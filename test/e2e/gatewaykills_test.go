@@ -57,9 +57,26 @@ type replicas struct {
 	*testing.T
 	fleet
 	url   string
-	over  atomic.Bool  // workers come to their end
-	cuts  atomic.Int64 // how many requests had no answer of which the caller knows what became of them
+	over  atomic.Bool // workers come to their end
 	trail trail
+
+	mu   sync.Mutex
+	cuts []string // what is known of requests whose callers do not know what became of them
+}
+
+// cut notes that a request was cut off.
+func (r *replicas) cut(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cuts = append(r.cuts, err.Error())
+}
+
+// takeCuts returns what was cut off since the last time.
+func (r *replicas) takeCuts() (cuts []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cuts, r.cuts = r.cuts, nil
+	return cuts
 }
 
 // A fleet is gateways that are somewhere.
@@ -132,11 +149,15 @@ func (r *replicas) work(sandboxes int, disturb func(progress func())) {
 	for _, w := range workers {
 		running.Go(func() { w.run() })
 	}
+	end := sync.OnceFunc(func() {
+		r.over.Store(true)
+		running.Wait()
+	})
+	defer end() // also when the test has failed
 	progress := func() { r.awaitProgress(workers) }
 	disturb(progress)
 	progress()
-	r.over.Store(true)
-	running.Wait()
+	end()
 	r.each(sandboxes, func(w *killWorker) error { return w.must("DELETE", "/api/v1/sandboxes/"+w.sandbox, nil, 204, 404) })
 }
 
@@ -301,14 +322,17 @@ func (w *killWorker) send(method, path string, body []byte, headers ...string) (
 	}
 	r, err := (&http.Client{Transport: &w.trail}).Do(req)
 	if err != nil {
-		w.cuts.Add(1)
+		w.cut(err)
 		return nil, nil, fmt.Errorf("%w: %w", errAgain, err)
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode == 502 || r.StatusCode == 503 || r.StatusCode == 504 {
-		w.cuts.Add(1)
-		return r, text, fmt.Errorf("%w: %d %s: %w", errAgain, r.StatusCode, text, errors.Join(err))
+		again := fmt.Errorf("%w: %s %s: %d %s: %w", errAgain, method, path, r.StatusCode, text, errors.Join(err))
+		if err != nil || bytes.Contains(text, []byte("this gateway ends")) {
+			w.cut(again)
+		}
+		return r, text, again
 	}
 	return r, text, nil
 }

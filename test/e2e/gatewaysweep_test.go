@@ -171,6 +171,12 @@ func TestSweepEndsWhatOutlivesItsLifetime(t *testing.T) {
 	}
 	s.Close()
 	end()
+	if err := k.Pause(t.Context(), "job"); err != nil { // by somebody who wants the files
+		t.Fatal(err)
+	}
+	if s, err := k.Find(t.Context(), "job"); err != nil || !s.Expires.IsZero() {
+		t.Errorf("its files go at %v although it was paused by hand: %v", s.Expires, err)
+	}
 	claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -168,13 +168,13 @@ func TestChangesOfALogShow(t *testing.T) {
 		"no start":                          {strings.Join(lines[1:], ""), "running 0/0: log:1: a line comes before the first of its chain, which the end of another file may have"},
 		"a line after the end":              {text + lines[4], "closed 5/5 open two: log:6: a line comes after the last of its chain"},
 		"something before it":               {"x\n" + text, "closed 5/5 open two torn 1"},
-		"nothing":                           {"", "running 0/0: log:1: there is no chain in the file"},
 		"another file":                      {"a: b\nc: d\n", "running 0/0: log:3: there is no chain in the file"},
 	} {
 		want(t, name, verifyText(t, keys, tt.text), tt.want)
 	}
 	want(t, "a log that was made up", verifyText(t, keys, forged.String()), "running 0/0: log:1: a start is not signed by a key that was given")
 	want(t, "two logs in a file", verifyText(t, keys, text+another), "closed 5/5 open two", "closed 5/5 open two")
+	want(t, "the empty file of a process that was killed early", verifyText(t, keys, ""))
 	want(t, "a log twice", verifyText(t, keys, text+text), "closed 5/5 open two: log:6: a line comes after the last of its chain")
 }
 

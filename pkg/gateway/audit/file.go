@@ -23,8 +23,11 @@ func (l *Log) nextFile() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fsops.SyncDir(l.Dir); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
 	l.files++
-	return f, fsops.SyncDir(l.Dir)
+	return f, nil
 }
 
 // rotate goes on in another file if the last one is large. It leaves that one signed.
@@ -42,7 +45,7 @@ func (l *Log) rotate() error {
 	if err != nil {
 		return err
 	}
-	l.out, l.size, l.anew = next, 0, true
+	l.out, l.size, l.anew, l.torn = next, 0, true, false
 	l.signing.Go(func() {
 		if err := errors.Join(syncFile(old), old.Close()); err != nil {
 			l.Log.Error("a file of the audit log may not be on the disk", "error", err)

@@ -152,7 +152,7 @@ func (v *Verifier) Read(name string, r io.Reader) error {
 			if len(text) > 0 {
 				file.last(text)
 			}
-			if file.of == nil {
+			if file.of == nil && file.line > 1 { // a process that was killed early leaves an empty file
 				file.stray("there is no chain in the file")
 			}
 			return nil

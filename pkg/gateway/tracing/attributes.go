@@ -56,9 +56,6 @@ func attributesOf(a gateway.Act, r *http.Request) []attribute.KeyValue {
 	if len(a.Paths) > 0 && a.Operation != gateway.RouteOperation {
 		all = append(all, attribute.StringSlice("podagent.paths", texts(a.Paths)))
 	}
-	if r == nil {
-		return all
-	}
 	if method, ok := strings.CutPrefix(a.Operation, podapiPrefix); ok {
 		all = append(all, semconv.RPCSystemNameGRPC, semconv.RPCMethod(podapiPrefix+method))
 	} else {

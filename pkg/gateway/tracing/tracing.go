@@ -60,28 +60,23 @@ type callKey struct{}
 
 // Arrive implements [gateway.Follower].
 func (t *Traces) Arrive(ctx context.Context, a gateway.Act, r *http.Request) context.Context {
-	options := []trace.SpanStartOption{trace.WithTimestamp(a.At), trace.WithSpanKind(trace.SpanKindInternal)}
-	if r != nil {
-		remote := parentOf(r)
-		switch {
-		case !remote.IsValid():
-		case a.Known:
-			ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
-		default: // anybody can send it
-			options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: remote}))
-		}
-		options = append(options, trace.WithSpanKind(trace.SpanKindServer))
+	options := []trace.SpanStartOption{trace.WithTimestamp(a.At), trace.WithSpanKind(trace.SpanKindServer)}
+	remote := parentOf(r)
+	switch {
+	case !remote.IsValid():
+	case a.Known:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
+	default: // anybody can send it
+		options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: remote}))
 	}
 	ctx, span := t.tracer.Start(ctx, "call", options...)
 	if !span.IsRecording() {
 		return ctx
 	}
-	if r != nil {
-		if !a.Known {
-			r.Header.Del("Tracestate") // it is of another trace
-		}
-		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	if !a.Known {
+		r.Header.Del("Tracestate") // it is of another trace
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return context.WithValue(ctx, callKey{}, &call{request: r})
 }
 

@@ -110,7 +110,10 @@ func (c *caller) unary(ctx context.Context, method string, in, out any, conn *gr
 		}
 		err = fromStatus(call(with, method, in, out, conn, opts...))
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.retry <= 0 || time.Now().Add(e.retry).After(until) || !sleep(ctx, e.retry) {
+		if !ok || e.retry <= 0 {
+			return err
+		}
+		if wait := max(e.retry, firstPause); time.Now().Add(wait).After(until) || !sleep(ctx, wait) {
 			return err
 		}
 	}

@@ -86,7 +86,7 @@ func notOfGateway(e *Error) *Error {
 	e.Detail = fmt.Sprintf("what answered is no gateway: %d %s", e.Status, http.StatusText(e.Status))
 	switch e.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		e.cause, e.retry = podapi.ErrUnavailable, 0
+		e.cause, e.retry, e.sent = podapi.ErrUnavailable, 0, true // the proxy may have sent it on
 		e.Detail = fmt.Sprintf("the proxy before the gateway reaches none: %d %s", e.Status, http.StatusText(e.Status))
 	case http.StatusUnauthorized:
 		e.cause = podapi.ErrUnauthenticated
@@ -119,10 +119,10 @@ func cut(text string) string {
 // isNotFound reports whether there is no sandbox of the name.
 func isNotFound(err error) bool { return errors.Is(err, launcher.ErrNotFound) }
 
-// mayBeDone reports whether nobody knows if a request was done.
+// mayBeDone reports whether a request may have been carried out, by one of its tries.
 func mayBeDone(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == 0 && e.sent
+	return ok && e.sent
 }
 
 // specFields are the fields of a Spec by what a gateway calls them.

@@ -29,9 +29,11 @@ const (
 	lastPause  = 2 * time.Second
 	// answerLimit bounds an answer, in bytes: more than a page of a thousand sandboxes with all
 	// their labels has. problemLimit bounds that of a refusal, and detailLimit its text.
-	answerLimit  = 64 << 20
+	answerLimit  = 16 << 20
 	problemLimit = 1 << 20
 	detailLimit  = 4 << 10
+	// listLimit is more sandboxes than a tenant has.
+	listLimit = 1 << 20
 	// maxSeconds is longer than anybody waits.
 	maxSeconds = 1 << 20
 	// headerLimit bounds the header of an answer, in bytes.

@@ -31,7 +31,7 @@ type Launcher struct {
 	// loopback, unless AllowHTTP says otherwise.
 	URL string
 	// Token is what the gateway knows the caller by. TokenFile, if it is set, names a file that has
-	// it instead, which is read for each request: a token may be replaced there.
+	// it instead, which is read for each request: a token may be replaced there. Its mode is not checked.
 	Token, TokenFile string
 	// AllowHTTP lets the token, and all else, travel unencrypted to other machines.
 	AllowHTTP bool
@@ -131,7 +131,7 @@ func (l *Launcher) List(ctx context.Context) ([]launcher.Summary, error) {
 		if next == "" {
 			return all, nil
 		}
-		if next <= after {
+		if next <= after || len(all) > listLimit {
 			return all, fmt.Errorf("listing sandboxes: %w: its pages do not come to an end", podapi.ErrProtocol)
 		}
 		after = next

@@ -117,7 +117,7 @@ func TestPauseThatWouldLoseFilesIsRefused(t *testing.T) {
 
 func TestShutdownTimeEndsTheSandboxUnlessItIsExtended(t *testing.T) {
 	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
-		spec.Pod.Lifetime = 10 * time.Second
+		spec.Pod.Lifetime = 30 * time.Second // a launch may take many of them
 		harness.Launch(t, l, spec)
 		extended := time.Now()
 		ends, err := l.Extend(t.Context(), "a", time.Hour)
