@@ -102,7 +102,7 @@ func TestSandboxOfANewerFormIsShownAndLeftAlone(t *testing.T) {
 		"empty":          {[]string{"cold"}, "pod", "", nil},
 		"zero":           {[]string{"cold"}, "pod", "0", nil},
 		"claim":          {[]string{"kept", "pause"}, "claim", "3", nil},
-		"claim of a pod": {[]string{"kept"}, "claim", "3", []string{"heartbeat", "resume", "extend", "describe"}},
+		"claim of a pod": {[]string{"kept"}, "claim", "3", []string{"heartbeat", "resume", "extend", "describe", "sweep"}},
 		"holding":        {[]string{"warm"}, "holding", "3", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
