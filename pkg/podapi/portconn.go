@@ -104,7 +104,9 @@ func (c *portConn) send() {
 	}
 	select {
 	case <-c.closing:
-		_ = c.tunnel.Close()
+		if !c.reset.Load() { // whose end is that of the call
+			_ = c.tunnel.Close()
+		}
 	case <-c.over:
 	}
 }
