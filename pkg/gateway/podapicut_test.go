@@ -125,12 +125,23 @@ func TestCallOfPodapiEndsWhenItsTokenIsRevoked(t *testing.T) {
 func TestCallOfPodapiEndsInItsTime(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	c := d.client("a", "job-1")
+	long, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	for _, err := range d.client("a", "job-1").Watch(ctx, ".", fsops.WatchOptions{}) {
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
-		}
+	if _, err := c.Info(long); err != nil {
+		t.Errorf("with time left: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var last error
+	for _, err := range c.Watch(short, ".", fsops.WatchOptions{}) {
+		last = err
+	}
+	if !errors.Is(last, context.DeadlineExceeded) {
+		t.Errorf("a watch ends with %v", last)
+	}
+	if _, err := c.Info(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with no time left: %v", err)
 	}
 }
 
