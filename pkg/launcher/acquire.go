@@ -85,7 +85,7 @@ func (c *cluster) existing(ctx context.Context, spec *Spec) (*corev1.Pod, error)
 func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
 	if spec.Take.Pool != "" && cold == "" {
 		a, why, err := c.takeWarm(ctx, spec)
-		if spec.Pod.Workspace.Keep && errors.Is(err, ErrPaused) {
+		if spec.Pod.Workspace.Keep && errors.Is(err, ErrPaused) || a == nil && err == nil && c.hasFiles(ctx, spec) {
 			a, why, err = nil, "its files are there already, and the pods of a pool have a workspace each", nil
 		}
 		if a != nil || err != nil {
@@ -103,6 +103,16 @@ func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired
 		a.start.Cold = cold
 	}
 	return a, err
+}
+
+// hasFiles reports whether the workspace that the Spec keeps is there already. It counts before
+// whatever was wrong with the pods of a pool: none would have been right.
+func (c *cluster) hasFiles(ctx context.Context, spec *Spec) bool {
+	if !spec.Pod.Workspace.Keep || spec.isNew {
+		return false
+	}
+	_, err := c.pausedClaim(ctx, spec.ID)
+	return err == nil
 }
 
 func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {

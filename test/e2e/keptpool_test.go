@@ -41,12 +41,15 @@ func TestWarmSandboxKeepsItsFilesWhenItIsPaused(t *testing.T) {
 		t.Errorf("it is described as %+v: %v", d, err)
 	}
 	pause(t, k, resumed)
-	again := harness.Launch(t, k, spec)
-	if again.Created || again.Start.Warm || !strings.Contains(again.Start.Cold, "its files are there already") || len(again.Drift) > 0 {
-		t.Errorf("created %v, start %+v, drift %q", again.Created, again.Start, again.Drift)
+	for _, name := range []string{spec.Take.Pool, "without-pods"} {
+		spec.Take.Pool = name
+		again := harness.Launch(t, k, spec)
+		if again.Created || again.Start.Warm || !strings.Contains(again.Start.Cold, "its files are there already") || len(again.Drift) > 0 {
+			t.Errorf("with the pool %s: created %v, start %+v, drift %q", name, again.Created, again.Start, again.Drift)
+		}
+		wantFilesAndSettings(t, again)
+		pause(t, k, again)
 	}
-	wantFilesAndSettings(t, again)
-	pause(t, k, again)
 	plain := spec
 	plain.Pod.Workspace = launcher.Workspace{}
 	if _, err := k.Launch(t.Context(), plain); !errors.Is(err, launcher.ErrPaused) {
