@@ -58,30 +58,6 @@ func audited(t *testing.T) (*auditText, func(*gateway.Options)) {
 	}
 }
 
-// What a tenant tries with another's sandbox is in its own lines alone.
-func TestTriesOfATenantAreInItsOwnLinesOfTheAuditLog(t *testing.T) {
-	out, with := audited(t)
-	d := newDoor(t, with)
-	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
-	eventually(t, "the end of the create", func() bool { return len(out.linesOf(t, "acme")) == 2 })
-	calls := onASandbox(t, "job-1")
-	for name, header := range map[string]string{
-		"by a header": "X-Sandbox-ID: job-1", "by a short host": "Host: 8888-job-1.sandboxes.test", "by its host": "Host: 8888-job-1--acme.sandboxes.test",
-	} {
-		calls[name] = step{method: "GET", path: "/tried", headers: []string{header}}
-	}
-	for _, s := range calls {
-		d.send("o", s.method, s.path, s.body, s.headers...)
-		d.send("wrong", s.method, s.path, s.body, s.headers...)
-	}
-	for _, line := range out.linesOf(t, "acme")[2:] {
-		t.Errorf("a line of acme is %s", line)
-	}
-	if got := out.linesOf(t, "other"); len(got) < 2*(len(calls)-1) {
-		t.Errorf("%d calls of the other tenant have %d lines", len(calls), len(got))
-	}
-}
-
 // Secrets that are typed into a command are in no line, and neither is what is not logged at all.
 func TestTheAuditLogHasNoSecrets(t *testing.T) {
 	out, with := audited(t)
