@@ -46,6 +46,13 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 			test(t, l, spec)
 		})
 	}
+	if runsOverAGatewayOfPods(t.Name()) {
+		t.Run("remote pods", func(t *testing.T) {
+			t.Parallel()
+			l, spec := overPodsGateway(t)
+			test(t, l, spec)
+		})
+	}
 	if runsUnderGVisor(t.Name()) {
 		t.Run("gvisor", func(t *testing.T) {
 			t.Parallel()

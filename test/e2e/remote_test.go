@@ -26,13 +26,27 @@ var overAGateway = []string{
 	"TestDirectoryOperations", "TestOpenReadsAtAndSeeks", "TestEditAnswersWithOccurrencesAndDiff", "TestTreePushedAndPulledIsIdentical", "TestWatchSeesWhatHappens",
 }
 
+// overAGatewayOfPods are those of them that also run with a gateway over pods: each has something
+// that comes to a pod by another way than to a local sandbox.
+var overAGatewayOfPods = []string{
+	"TestCaseTerminateRemovesTheSandbox", "TestFindDescribesOneSandboxThatRunsAndNoneAfterwards", "TestLazySandboxTerminatesWhatItLaunched",
+	"TestExecKeepsStreamsApart", "TestExecEnvironmentAndWorkdir", "TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar", "TestProcessRunsOnWithoutItsCaller",
+	"TestTerminalHasItsSizeEchoesAndSaysThatItChanged", "TestRoundTripOfEverySize", "TestTreePushedAndPulledIsIdentical", "TestWatchSeesWhatHappens",
+}
+
 // runsOverAGateway reports whether a test over each launcher also runs over a gateway.
 func runsOverAGateway(test string) bool { return slices.Contains(overAGateway, test) }
 
-// behindAGateway returns the launcher of a gateway over a launcher, and a Spec.
-func behindAGateway(t *testing.T, l launcher.Launcher) (*remote.Launcher, launcher.Spec) {
+// runsOverAGatewayOfPods reports whether it also runs over one whose sandboxes are pods.
+func runsOverAGatewayOfPods(test string) bool { return slices.Contains(overAGatewayOfPods, test) }
+
+// behindAGateway returns the launcher of a gateway over a launcher, whose sandboxes are like base, and a Spec.
+func behindAGateway(t *testing.T, l launcher.Launcher, base launcher.Spec) (*remote.Launcher, launcher.Spec) {
 	t.Helper()
-	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: gatewayToken}, Ledger: ledger.Files{Dir: t.TempDir()}})
+	g := gateway.New(gateway.Options{
+		Launcher: l, Base: base, Ledger: ledger.Files{Dir: t.TempDir()},
+		Tenants: gateway.OneTenant{Name: "main", Token: gatewayToken},
+	})
 	server := httptest.NewUnstartedServer(g)
 	server.Config.Protocols = &http.Protocols{}
 	server.Config.Protocols.SetHTTP1(true)
@@ -49,5 +63,11 @@ func behindAGateway(t *testing.T, l launcher.Launcher) (*remote.Launcher, launch
 
 func overLocalGateway(t *testing.T) (*remote.Launcher, launcher.Spec) {
 	t.Helper()
-	return behindAGateway(t, launchertest.Local(t))
+	return behindAGateway(t, launchertest.Local(t), launcher.Spec{})
+}
+
+func overPodsGateway(t *testing.T) (*remote.Launcher, launcher.Spec) {
+	t.Helper()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	return behindAGateway(t, c.Launcher(), c.Spec(""))
 }
