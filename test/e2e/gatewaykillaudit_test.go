@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -85,18 +86,28 @@ func (p *gatewayPrograms) checkAudit(r *replicas) {
 		}
 	}
 	begins := p.begins(r)
-	for id, n := range begins {
-		if n != 1 {
-			r.Errorf("the request %s begins %d times", id, n)
+	sent, commands := 0, 0 // by REST, and by podapi
+	for id, all := range begins {
+		if len(all) != 1 {
+			r.Errorf("the request %s begins %d times", id, len(all))
+		}
+		switch operation := all[0]; {
+		case operation == "podapi.v1.Processes/Exec":
+			commands++
+		case operation != "get-sandbox" && !strings.HasPrefix(operation, "podapi."):
+			sent++
 		}
 	}
 	for id := range r.trail.answered {
-		if begins[id] == 0 {
+		if len(begins[id]) == 0 {
 			r.Errorf("the request %s was answered, and did not begin", id)
 		}
 	}
-	if len(begins) > r.trail.attempts || len(r.trail.answered) == 0 {
-		r.Errorf("%d requests begin of %d that were sent; %d were answered", len(begins), r.trail.attempts, len(r.trail.answered))
+	if sent > r.trail.attempts || len(r.trail.answered) == 0 {
+		r.Errorf("%d requests begin of %d that were sent; %d were answered", sent, r.trail.attempts, len(r.trail.answered))
+	}
+	if ran := int(r.commands.Load()); ran == 0 || commands < ran {
+		r.Errorf("%d commands begin by podapi, of which %d ended", commands, ran)
 	}
 }
 
@@ -128,22 +139,22 @@ func (p *gatewayPrograms) verified(r *replicas) (chains []auditedChain) {
 	}
 }
 
-// begins returns how often requests begin, by their ids.
-func (p *gatewayPrograms) begins(r *replicas) map[string]int {
+// begins returns the operations of requests that begin, by their ids.
+func (p *gatewayPrograms) begins(r *replicas) map[string][]string {
 	files, err := filepath.Glob(filepath.Join(p.audit.dir, "*.jsonl"))
 	if err != nil || len(files) != p.audit.started {
 		r.Fatalf("%d gateways have the logs %q: %v", p.audit.started, files, err)
 	}
-	begins := map[string]int{}
+	begins := map[string][]string{}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			r.Fatal(err)
 		}
 		for each := range bytes.Lines(text) {
-			var line struct{ Type, ID string }
+			var line struct{ Type, ID, Operation string }
 			if json.Unmarshal(each, &line) == nil && line.Type == "begin" {
-				begins[line.ID]++
+				begins[line.ID] = append(begins[line.ID], line.Operation)
 			}
 		}
 	}

@@ -60,6 +60,8 @@ type replicas struct {
 	over  atomic.Bool // workers come to their end
 	trail trail
 
+	commands atomic.Int64 // that ended, of those by podapi
+
 	mu   sync.Mutex
 	cuts []string // what is known of requests whose callers do not know what became of them
 }

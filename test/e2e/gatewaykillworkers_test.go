@@ -32,6 +32,8 @@ var killWorkers = []struct {
 	{"output", (*killWorker).outputs},
 	{"terminal", (*killWorker).terminal},
 	{"routed", (*killWorker).routed},
+	{"podapi commands", (*killWorker).podapiCommands},
+	{"podapi stream", (*killWorker).podapiStream},
 }
 
 func (w *killWorker) path(rest string) string { return "/api/v1/sandboxes/" + w.sandbox + rest }
