@@ -24,7 +24,7 @@ func (w *killWorker) open(ctx context.Context) (*launcher.Sandbox, error) {
 	return untilAnswered(func() (*launcher.Sandbox, error) { return l.Open(ctx, w.sandbox) })
 }
 
-// untilAnswered calls again as long as it isn't known what became of the last call.
+// untilAnswered calls again as long as it is not known what became of the last call.
 func untilAnswered[T any](call func() (T, error)) (T, error) {
 	for deadline := time.Now().Add(harness.Hung); ; {
 		got, err := call()
@@ -44,9 +44,11 @@ func (w *killWorker) podapiCommands() error {
 	}
 	defer s.Close()
 	var want strings.Builder
-	for n := 0; !w.over.Load(); n++ {
+	for n := 0; n == 0 || !w.over.Load(); n++ {
 		fmt.Fprintln(&want, n)
-		out, err := s.Shell(ctx, fmt.Sprintf("echo %d >> podapi-ran; echo %d", n, n)).Output()
+		cmd := s.Shell(ctx, fmt.Sprintf("echo %d >> podapi-ran; echo %d", n, n))
+		cmd.ResumeTimeout = harness.Hung // as all workers
+		out, err := cmd.Output()
 		if err != nil || string(out) != fmt.Sprintln(n) {
 			return fmt.Errorf("command %d answered %q: %w", n, out, err)
 		}
@@ -77,6 +79,7 @@ func (w *killWorker) podapiStream() error {
 	}
 	defer s.Close()
 	cmd := s.Command(ctx, "cat")
+	cmd.ResumeTimeout = harness.Hung
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
@@ -89,8 +92,11 @@ func (w *killWorker) podapiStream() error {
 		if _, err := in.Write(part); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(out, got); err != nil || !bytes.Equal(got, part) {
-			return fmt.Errorf("other bytes came back: %w", err)
+		if _, err := io.ReadFull(out, got); err != nil {
+			return errors.Join(err, cmd.Wait())
+		}
+		if !bytes.Equal(got, part) {
+			return errors.New("other bytes came back")
 		}
 		w.done.Add(1)
 	}
