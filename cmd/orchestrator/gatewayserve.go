@@ -37,7 +37,7 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 		return err
 	}
 	defer func() { failed = errors.Join(failed, endAudit()) }() // when nothing is served any more
-	options.Observers = append(options.Observers, seen.observers(observers)...)
+	options.Observers = append(append(options.Observers, keeper{}), seen.observers(observers)...)
 	options.Swept = seen.metrics.Reaped
 	// net/http writes what hostile servers send into the standard log.
 	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())

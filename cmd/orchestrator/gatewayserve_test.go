@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -73,8 +74,8 @@ func (c *cli) gateway(args ...string) *gatewayProgram {
 	return g
 }
 
-// ask sends a request.
-func (g *gatewayProgram) ask(method, url, body string, headers ...string) *http.Response {
+// request returns a request with the token.
+func (g *gatewayProgram) request(method, url, body string, headers ...string) *http.Request {
 	g.Helper()
 	req, err := http.NewRequestWithContext(g.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -85,7 +86,13 @@ func (g *gatewayProgram) ask(method, url, body string, headers ...string) *http.
 		name, value, _ := strings.Cut(header, ": ")
 		req.Header.Set(name, value)
 	}
-	r, err := g.client.Do(req)
+	return req
+}
+
+// ask sends a request.
+func (g *gatewayProgram) ask(method, url, body string, headers ...string) *http.Response {
+	g.Helper()
+	r, err := g.client.Do(g.request(method, url, body, headers...))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -169,6 +176,38 @@ func TestGatewayThatIsToEndServesOnUnready(t *testing.T) {
 	}
 	if got := g.end(); got != 128+int(syscall.SIGTERM) && got != -1 {
 		t.Errorf("exit status %d after a second signal", got)
+	}
+}
+
+// When all connections are in use, a call keeps its own.
+func TestCallKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	g := newCLI(t).gateway("--max-connections", "1")
+	g.ask("POST", g.URL+sandboxesPath, `{"id":"job"}`, "Content-Type: application/json").Body.Close()
+	command := g.ask("POST", g.URL+sandboxesPath+"/job/exec", `{"script":"echo one; sleep 1000"}`, "Content-Type: application/json", "Accept: application/jsonl")
+	lines := bufio.NewScanner(command.Body)
+	for !strings.Contains(lines.Text(), `"data":"one`) && lines.Scan() {
+	}
+	newcomer, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer newcomer.Close()
+	_ = newcomer.SetDeadline(time.Now().Add(hung))
+	if n, err := newcomer.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a newcomer is not refused: %d bytes, %v", n, err)
+	}
+	command.Body.Close()
+	remove := g.request("DELETE", g.URL+sandboxesPath+"/job", "")
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) { // until the gateway knows that the caller has left
+		r, err := g.client.Do(remove)
+		if err == nil {
+			r.Body.Close()
+			return
+		}
+		if time.Since(begun) > hung {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -72,6 +72,10 @@ const (
 	keyFileLimit = 1 << 20
 	// keyFileTime is how long a file of keys that looks unchanged is taken to be so.
 	keyFileTime = time.Second
+	// defaultStreams is how many requests of a tenant may be under way at once unless its policy says
+	// otherwise, and as many of those who come to its servers without a token: more than hundreds of
+	// agents have, and an eighth of the connections that "orchestrator gateway" takes.
+	defaultStreams = 512
 	// askInterval is how often it is asked whose the tokens of calls under way are: a revoked
 	// key ends them in this time. askTime is how long the answers may take.
 	askInterval = 2 * time.Second

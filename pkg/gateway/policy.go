@@ -31,7 +31,7 @@ type Policy struct {
 	// Max bounds a single sandbox.
 	Max Max `json:"max"`
 	// Rate and Streams hold for each gateway by itself. Streams is how many requests may be under
-	// way at once; zero is no bound.
+	// way at once; zero is 512.
 	Rate    Rate `json:"rate"`
 	Streams int  `json:"streams"`
 	// Budgets are those of keys, by [Caller].Key. Keys of the same name share one.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -67,7 +68,7 @@ func (l *loads) enter(tenant string, p Policy) (leave func(), err error) {
 		of.rate.SetLimit(limit)
 		of.rate.SetBurst(burst)
 	}
-	if p.Streams > 0 && of.underWay >= p.Streams {
+	if of.underWay >= cmp.Or(p.Streams, defaultStreams) {
 		return nil, tooMany("streams", "the tenant has as many requests under way at this gateway as it may", time.Second)
 	}
 	if wait := waitFor(of.rate); wait > 0 {

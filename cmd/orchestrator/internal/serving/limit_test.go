@@ -7,24 +7,30 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 )
 
-// busyServer has a limit of connections. A request to /hold is answered when it may be, one to
-// /take takes over the connection meanwhile.
+// busyServer has a limit of connections. A request to /hold is kept, and is answered when it may be;
+// one to /take takes over the connection meanwhile; one to /yield yields, and one to /door is not kept.
 type busyServer struct {
 	*testing.T
 	address string
 	held    chan struct{} // gets each request that is held
 	free    chan struct{} // frees one
+	served  atomic.Int32  // the requests that handlers got
+	state   func(http.ConnState) // unless nil, it is told of each state of a connection
 }
 
-func newBusyServer(t *testing.T, limit int, secure bool) *busyServer {
+func newBusyServer(t *testing.T, limit int, secure bool, edit ...func(*busyServer)) *busyServer {
 	t.Helper()
 	b := &busyServer{T: t, held: make(chan struct{}), free: make(chan struct{})}
+	for _, edit := range edit {
+		edit(b)
+	}
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +39,11 @@ func newBusyServer(t *testing.T, limit int, secure bool) *busyServer {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(secure)
 	protocols.SetUnencryptedHTTP2(!secure)
-	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(b.serve)}
+	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(b.serve), ConnState: func(_ net.Conn, state http.ConnState) {
+		if b.state != nil {
+			b.state(state)
+		}
+	}}
 	limited := serving.Limit(server, listener, limit)
 	if secure {
 		cert, key := newPair(t, "x")
@@ -52,11 +62,21 @@ func newBusyServer(t *testing.T, limit int, secure bool) *busyServer {
 }
 
 func (b *busyServer) serve(w http.ResponseWriter, r *http.Request) {
+	b.served.Add(1)
 	switch r.URL.Path {
+	case "/door":
+		b.held <- struct{}{}
+		<-b.free
+	case "/yield":
+		serving.Yield(r.Context())
+		b.held <- struct{}{}
+		<-b.free
 	case "/hold":
+		serving.Keep(r.Context())
 		b.held <- struct{}{}
 		<-b.free
 	case "/take":
+		serving.Keep(r.Context())
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			b.Error(err)
@@ -183,4 +203,58 @@ func TestConnectionsOfHTTP2AreBounded(t *testing.T) {
 		next.answered()
 		transport.CloseIdleConnections()
 	}
+}
+
+// Who waits to be let in makes room for others, and so does who may only yield, but after all that do not.
+func TestWhoIsKeptStaysLongest(t *testing.T) {
+	b := newBusyServer(t, 3, false)
+	hold := func(path string) *peer {
+		p := b.peer()
+		p.send(path)
+		<-b.held
+		return p
+	}
+	yields, known, door := hold("/yield"), hold("/hold"), hold("/door")
+	next := hold("/hold")
+	door.closed("one that is not let in")
+	last := hold("/hold")
+	yields.closed("one that yields")
+	b.peer().closed("a newcomer, when all are kept,")
+	for range 5 {
+		b.free <- struct{}{}
+	}
+	for _, p := range []*peer{known, next, last} {
+		p.answered()
+	}
+}
+
+// A request that has come when its connection makes room for another is not served: what it does
+// would have no answer.
+func TestNoRequestBeginsOnAConnectionThatHasGone(t *testing.T) {
+	read, ended := make(chan struct{}), make(chan struct{}, 2)
+	b := newBusyServer(t, 1, false, func(b *busyServer) {
+		first := true
+		b.state = func(state http.ConnState) {
+			switch {
+			case state == http.StateActive && first: // the request is read, and no handler has it yet
+				first = false
+				read <- struct{}{}
+				<-b.free
+			case state == http.StateClosed:
+				ended <- struct{}{}
+			}
+		}
+	})
+	gone := b.peer()
+	gone.send("/gone")
+	<-read
+	next := b.peer()
+	gone.closed("the connection")
+	b.free <- struct{}{}
+	<-ended
+	if b.served.Load() != 0 {
+		t.Error("its request was served")
+	}
+	next.send("/")
+	next.answered()
 }
