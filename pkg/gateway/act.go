@@ -8,11 +8,13 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -25,6 +27,7 @@ type Act struct {
 	Caller           // its Key is empty for a link, and for a port that is public
 	Known     bool   // it came with a token; else by a link, or to a port that is public
 	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
+	Pattern   string // of the paths that lead to it, such as /api/v1/sandboxes/{id}; empty for RouteOperation and podapi
 	Sandbox   string // the tenant's name of it; empty if there is none
 	Detail
 	At time.Time // when the caller was let in
@@ -48,6 +51,7 @@ type Detail struct {
 // Outcome is how an act ended.
 type Outcome struct {
 	Status  int       // of HTTP; 0 if there was no answer
+	Code    string    // of gRPC, such as NOT_FOUND, if it was a call of podapi; then Status is the like of it
 	Class   string    // of the Problem, also of one that came when the answer had begun; empty for none
 	Exit    *int      // the exit code of the command that it waited for
 	Started time.Time // when the command had started that it began; zero for none
@@ -92,6 +96,7 @@ type act struct {
 	act     Act
 	begun   bool
 	refused error // why it must not take place; also when it has ended
+	code    string
 	class   string
 	exit    *int
 
@@ -166,6 +171,13 @@ func (a *act) is(operation, sandbox string) {
 	}
 }
 
+// by says which pattern its path has, as in the mux.
+func (a *act) by(pattern string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.act.Pattern = pattern[strings.IndexByte(pattern, ' ')+1:] // without a method
+}
+
 // begin tells the observers that an act is about to take place, if they do not know yet.
 func begin(ctx context.Context, d Detail) error { return actOf(ctx).begin(ctx, d) }
 
@@ -205,6 +217,13 @@ func (a *act) failed(class string) {
 	a.class = class
 }
 
+// answered notes the code of gRPC that the act is answered with.
+func (a *act) answered(code codes.Code) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.code = codeName(code)
+}
+
 // runs notes that the command runs that an act began.
 func (a *act) runs(p *podapi.Process) {
 	a.mu.Lock()
@@ -226,7 +245,7 @@ func (a *act) end(ctx context.Context, cut bool) {
 	_ = a.refuse(errActOver)
 	a.mu.Lock()
 	told := a.act
-	o := Outcome{Status: int(a.status.Load()), Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(told.At)}
+	o := Outcome{Status: int(a.status.Load()), Code: a.code, Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(told.At)}
 	a.mu.Unlock()
 	if cut && o.Class == "" {
 		o.Class = "cut"

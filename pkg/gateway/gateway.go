@@ -175,7 +175,9 @@ func (g *Gateway) operate(w http.ResponseWriter, r *http.Request) {
 		nowhere(w, r, h)
 		return
 	}
-	actOf(r.Context()).is(g.names[pattern], sandboxIn(r.URL.Path))
+	a := actOf(r.Context())
+	a.by(pattern)
+	a.is(g.names[pattern], sandboxIn(r.URL.Path))
 	patient(w, r, g.mux)
 }
 

@@ -50,7 +50,9 @@ func (g *Gateway) servePodapi(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(headerRequestID, actOf(in.Context()).act.ID)
 	stream := rawgrpc.Accept(w, in, bodySilence)
 	defer stream.Close()
-	stream.End(g.grpcStatus(in.Context(), g.callAgent(in, stream)))
+	s := g.grpcStatus(in.Context(), g.callAgent(in, stream))
+	actOf(in.Context()).answered(s.Code())
+	stream.End(s)
 }
 
 // callAgent makes a call that is let in.

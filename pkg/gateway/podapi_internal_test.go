@@ -40,6 +40,14 @@ func TestEachMethodOfPodapiIsDecidedAbout(t *testing.T) {
 	}
 }
 
+func TestCodesThatAgentsMakeUpAreUnknown(t *testing.T) {
+	for code, want := range map[codes.Code]string{codes.OK: "OK", codes.NotFound: "NOT_FOUND", 17: "UNKNOWN", 1 << 31: "UNKNOWN"} {
+		if got := codeName(code); got != want {
+			t.Errorf("%d is %s", code, got)
+		}
+	}
+}
+
 // A hostile agent may add what looks like the gateway's own.
 func TestDetailsOfAgentsDoNotPass(t *testing.T) {
 	s, err := status.New(codes.NotFound, "none").WithDetails(

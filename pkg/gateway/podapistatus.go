@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,4 +117,12 @@ func withDetails(s *status.Status, details ...protoadapt.MessageV1) *status.Stat
 // cut returns a text that is short enough for a header, and UTF-8.
 func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), statusTextLimit)], "\uFFFD")
+}
+
+// codeName returns the name of a code of gRPC. An agent may answer with any number.
+func codeName(c codes.Code) string {
+	if name, ok := code.Code_name[int32(c)]; ok {
+		return name
+	}
+	return code.Code_UNKNOWN.String()
 }

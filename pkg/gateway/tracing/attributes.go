@@ -18,14 +18,16 @@ import (
 
 const statusError = codes.Error
 
-// podapiPrefix begins the operations that are calls of podapi, and toolPrefix those that use a tool.
-const (
-	podapiPrefix = "podapi.v1."
-	toolPrefix   = "mcp/"
-)
+// toolPrefix begins the operations that use a tool.
+const toolPrefix = "mcp/"
 
 // nameOf returns the name of an act's span. There are as many as the gateway has operations.
-func nameOf(a gateway.Act) string { return cmp.Or(a.Operation, "unknown") }
+func nameOf(a gateway.Act, r *http.Request) string {
+	if a.Operation == "" && isRPC(a, r) {
+		return "grpc" // a method that there is not
+	}
+	return cmp.Or(a.Operation, "unknown")
+}
 
 // text is a text that may come from anybody. The protocol of traces takes UTF-8 alone, and
 // a whole batch of spans would be lost with another text.
@@ -56,12 +58,12 @@ func attributesOf(a gateway.Act, r *http.Request) []attribute.KeyValue {
 	if len(a.Paths) > 0 && a.Operation != gateway.RouteOperation {
 		all = append(all, attribute.StringSlice("podagent.paths", texts(a.Paths)))
 	}
-	if method, ok := strings.CutPrefix(a.Operation, podapiPrefix); ok {
-		all = append(all, semconv.RPCSystemNameGRPC, semconv.RPCMethod(podapiPrefix+method))
+	if isRPC(a, r) {
+		all = append(all, rpcAttributes(a, r)...)
 	} else {
 		all = append(all, httpAttributes(a, r)...)
 	}
-	return append(all, clientAttributes(r)...)
+	return append(append(all, serverAttributes(r)...), clientAttributes(r)...)
 }
 
 // httpAttributes are those of a server's span by the conventions for HTTP.
@@ -71,6 +73,9 @@ func httpAttributes(a gateway.Act, r *http.Request) []attribute.KeyValue {
 		where = strings.Join(a.Paths, "") // what is secret in it is left out there
 	}
 	all := []attribute.KeyValue{semconv.URLPath(text(where)), semconv.URLScheme(schemeOf(r))}
+	if a.Pattern != "" {
+		all = append(all, semconv.HTTPRoute(a.Pattern))
+	}
 	if slices.Contains(methods, r.Method) {
 		return append(all, semconv.HTTPRequestMethodKey.String(r.Method))
 	}
@@ -81,6 +86,19 @@ func httpAttributes(a gateway.Act, r *http.Request) []attribute.KeyValue {
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodConnect, http.MethodOptions, http.MethodTrace, "QUERY",
+}
+
+// serverAttributes say whom a request was sent to, by its sender's words.
+func serverAttributes(r *http.Request) []attribute.KeyValue {
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	all := []attribute.KeyValue{semconv.ServerAddress(short(host))}
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		all = append(all, semconv.ServerPort(int(n)))
+	}
+	return all
 }
 
 // clientAttributes say who sent a request.
@@ -110,26 +128,48 @@ func versionOf(r *http.Request) string {
 }
 
 // outcomeOf returns what an act's span has of how it ended.
-func outcomeOf(o gateway.Outcome) []attribute.KeyValue {
+func outcomeOf(o gateway.Outcome, rpc bool) []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		semconv.HTTPRequestBodySize(int(o.In)),
 		semconv.HTTPResponseBodySize(int(o.Out)),
 	}
-	if o.Status != 0 {
+	switch {
+	case rpc && o.Code != "":
+		all = append(all, semconv.RPCResponseStatusCode(o.Code))
+	case !rpc && o.Status != 0:
 		all = append(all, semconv.HTTPResponseStatusCode(o.Status))
 	}
-	switch {
-	case o.Class != "":
-		all = append(all, semconv.ErrorTypeKey.String(text(o.Class)))
-	case o.Status >= http.StatusInternalServerError:
-		all = append(all, semconv.ErrorTypeKey.String(strconv.Itoa(o.Status)))
+	if o.Class != "" {
+		all = append(all, attribute.String("podagent.class", text(o.Class)))
+	}
+	if kind := errorType(o, rpc); kind != "" {
+		all = append(all, semconv.ErrorTypeKey.String(text(kind)))
 	}
 	return all
 }
 
+// errorType returns what kind of error an act ended with; "" if it is none by the conventions. Those for
+// gRPC want the code in place of the class.
+func errorType(o gateway.Outcome, rpc bool) string {
+	switch {
+	case rpc && slices.Contains(rpcErrors, o.Code):
+		return o.Code
+	case rpc && o.Code != "":
+		return ""
+	case o.Class != "":
+		return o.Class
+	case o.Status >= http.StatusInternalServerError:
+		return strconv.Itoa(o.Status)
+	}
+	return ""
+}
+
 // failed reports whether an act failed for a reason that is not its caller's: it has a status of the
 // server's fault, none at all, or one of success that was not meant so.
-func failed(o gateway.Outcome) bool {
+func failed(o gateway.Outcome, rpc bool) bool {
+	if rpc && o.Code != "" {
+		return slices.Contains(rpcErrors, o.Code)
+	}
 	return o.Status >= http.StatusInternalServerError || o.Status == 0 ||
 		o.Class != "" && o.Status < http.StatusBadRequest
 }

@@ -23,7 +23,7 @@ func (t *Traces) part(ctx context.Context, name string, from, to time.Time, opti
 }
 
 // withCommand are the operations that start a command.
-var withCommand = []string{"exec", "terminal", podapiPrefix + "Processes/Exec"}
+var withCommand = []string{"exec", "terminal", "podapi.v1.Processes/Exec"}
 
 // command makes the span of the command that an act started, by the conventions for callers of
 // programs.

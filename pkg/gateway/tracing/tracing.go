@@ -28,8 +28,8 @@ import (
 // Traces make spans of the acts of a gateway's callers. They implement [gateway.Follower].
 //
 // A span says who called (podagent.tenant), which sandbox it was about (podagent.sandbox), and by which
-// id the answer and the audit log name the act (podagent.request_id). Of headers it has the
-// user agent alone, of a URL no query, and of files and commands what [gateway.Detail] has of them.
+// id the answer and the audit log name the act (podagent.request_id), and of which class its problem is
+// (podagent.class). Of headers it has Host and the user agent alone, of a URL no query, and of files and commands what [gateway.Detail] has of them.
 //
 // A server in a sandbox gets the traceparent of the gateway's span, if that is recorded, and else
 // the caller's own.
@@ -98,7 +98,7 @@ func (t *Traces) Begin(ctx context.Context, a gateway.Act) error {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.began = time.Now()
 		span := trace.SpanFromContext(ctx)
-		span.SetName(nameOf(a))
+		span.SetName(nameOf(a, c.request))
 		span.SetAttributes(attributesOf(a, c.request)...)
 	}
 	return nil
@@ -116,8 +116,9 @@ func (t *Traces) End(ctx context.Context, a gateway.Act, o gateway.Outcome) {
 	}
 	t.command(ctx, a, o, c)
 	t.tool(ctx, a, o, c)
-	span.SetAttributes(outcomeOf(o)...)
-	if failed(o) {
+	rpc := isRPC(a, c.request)
+	span.SetAttributes(outcomeOf(o, rpc)...)
+	if failed(o, rpc) {
 		span.SetStatus(statusError, o.Class)
 	}
 	span.End()
