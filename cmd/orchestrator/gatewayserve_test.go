@@ -179,6 +179,18 @@ func TestGatewayThatIsToEndServesOnUnready(t *testing.T) {
 	}
 }
 
+// A gateway has ended when Kubernetes kills it.
+func TestPodOfAGatewayHasTheTimeToEnd(t *testing.T) {
+	const path = "../../deploy/chart/templates/gateway.yaml"
+	chart, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("terminationGracePeriodSeconds: {{ add $g.drainSeconds %.0f }}\n", gatewayGrace.Seconds()); !strings.Contains(string(chart), want) {
+		t.Errorf("%s lacks %s", path, want)
+	}
+}
+
 // When all connections are in use, a call keeps its own.
 func TestCallKeepsItsConnection(t *testing.T) {
 	t.Parallel()

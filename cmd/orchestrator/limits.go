@@ -13,9 +13,15 @@ const (
 	mcpEnd = 45 * time.Second
 	// gatewayEnd is the patience of a gateway that ends: calls under way get this time, but
 	// not those that follow something, which go on elsewhere. gatewayLast is for the answers
-	// of what is ended then. Both fit into the 30 s that Kubernetes gives a pod to end.
-	gatewayEnd  = 20 * time.Second
-	gatewayLast = 3 * time.Second
+	// of what is ended then. exportEnd bounds the export of the traces that are left: a collector
+	// that is there takes them at once. gatewaySpare is for what has no bound of its own, above all
+	// the disk that takes the audit log. In gatewayGrace, after its drain delay, a gateway has ended:
+	// as long as Kubernetes gives a pod, and the chart adds to the delay.
+	gatewayEnd   = 20 * time.Second
+	gatewayLast  = 3 * time.Second
+	exportEnd    = 2 * time.Second
+	gatewaySpare = 5 * time.Second
+	gatewayGrace = gatewayEnd + gatewayLast + exportEnd + gatewaySpare
 	// maxConnections is how many connections a gateway has unless told otherwise: idle ones
 	// take 30 KiB each. maxStreams bounds the requests of one connection of HTTP/2 at once.
 	maxConnections = 4096
@@ -33,9 +39,6 @@ const (
 	// a request of theirs may take: a kubelet waits for seconds.
 	healthConnections = 64
 	healthTime        = 10 * time.Second
-	// exportEnd bounds the export of the traces that are left when gateway ends, within the same
-	// 30 s. A collector that is there takes them at once.
-	exportEnd = 2 * time.Second
 	// exportErrorInterval is how often a log says that traces cannot be exported: they are
 	// tried every few seconds.
 	exportErrorInterval = time.Minute

@@ -71,7 +71,8 @@ type Gateway struct {
 	streams  *openStreams
 	reach    reach
 	mcp      *mcpSessions
-	sweeper  sync.WaitGroup // while this gateway may lead
+	sweeper  sync.WaitGroup     // while this gateway may lead
+	endSweep context.CancelFunc // of the sweeper
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
@@ -107,7 +108,9 @@ func New(o Options) *Gateway {
 	}
 	g.names = operationNames(g.api.OpenAPI())
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	g.startSweeper(life)
+	sweeping, endSweep := context.WithCancel(life)
+	g.endSweep = endSweep
+	g.startSweeper(sweeping)
 	return g
 }
 

@@ -106,7 +106,7 @@ func (o *openStreams) tell() {
 	o.close()
 }
 
-// finish ends all: those that were told get closeTime to end by themselves.
+// finish ends all: those that were told get closeTime to end by themselves, unless all is over.
 func (o *openStreams) finish() {
 	o.tell()
 	left := make(chan struct{})
@@ -116,6 +116,7 @@ func (o *openStreams) finish() {
 	}()
 	select {
 	case <-left:
+	case <-o.over.Done():
 	case <-time.After(closeTime):
 	}
 	o.end()

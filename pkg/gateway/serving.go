@@ -17,11 +17,14 @@ func (g *Gateway) Drain() { g.streams.drain() }
 // Shutdown ends the gateway once all requests are answered, or ctx has ended. It tells those who
 // follow something, such as a terminal, a watch or a command's output, to go on with another
 // gateway. When ctx ends, it ends the requests that are left: they have an answer that says so,
-// unless it has begun already, and commands run on. It does not keep new requests away: an HTTP
-// server that shuts down at the same time does.
+// unless it has begun already, and commands run on. It returns two seconds after that at the latest,
+// if by then the Leader has returned, which is told at once. It does not keep new requests away: an
+// HTTP server that shuts down at the same time does.
 func (g *Gateway) Shutdown(ctx context.Context) error {
+	g.endSweep()
 	g.streams.tell()
 	g.streams.wait(ctx)
+	g.streams.end() // also those that were told: they have had as long
 	return g.Close()
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -147,5 +148,37 @@ func TestReadinessDoesNotWaitForALauncherThatHangs(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(reachTime)
+	})
+}
+
+// slowLeader takes as long as a Lease of an API server that is away.
+type slowLeader struct{}
+
+func (slowLeader) Lead(ctx context.Context, _ func(context.Context)) {
+	<-ctx.Done()
+	time.Sleep(15 * time.Second)
+}
+
+// Whoever ends a gateway counts on its end: what does not end by itself costs no more than its time.
+func TestShutdownTakesNoLongerThanItSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Leader: slowLeader{}})
+		_, done := g.streams.begin(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		defer done()
+		leave, ok := g.streams.enter()
+		if !ok {
+			t.Fatal("no stream may begin")
+		}
+		defer leave()
+		const patience = 20 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		begun := time.Now()
+		if err := g.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > patience+lastTime {
+			t.Errorf("it took %v", took)
+		}
 	})
 }

@@ -45,7 +45,7 @@ func TestChartsGatewayHasTheFlagsOfItsValues(t *testing.T) {
 		if diff := cmp.Diff(slices.Concat(first, between, last), pod.Containers[0].Args); diff != "" {
 			t.Errorf("%s: flags (-want +got):\n%s", values, diff)
 		}
-		if grace := *pod.TerminationGracePeriodSeconds; grace != 7+25 {
+		if grace := *pod.TerminationGracePeriodSeconds; grace != 7+30 {
 			t.Errorf("a gateway has %d s to end", grace)
 		}
 	}
