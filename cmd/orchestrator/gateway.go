@@ -144,13 +144,11 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 
 // check finds out where to listen, and whether the flags fit together.
 func (o *gatewayFlags) check(a *app) (err error) {
-	switch {
-	case (o.cert == "") != (o.certKey == ""):
+	if (o.cert == "") != (o.certKey == "") {
 		return usagef("--tls-cert and --tls-key need each other")
-	case o.drainDelay < 0:
-		return usagef("--drain-delay %v is less than nothing", o.drainDelay)
-	case o.connections < 1:
-		return usagef("--max-connections %d is less than 1", o.connections)
+	}
+	if err := o.checkLimits(); err != nil {
+		return err
 	}
 	if o.http.secure = o.cert != ""; o.http.secure {
 		if o.pair, err = loadPair(a, o.cert, o.certKey); err != nil {
@@ -162,6 +160,17 @@ func (o *gatewayFlags) check(a *app) (err error) {
 	}
 	o.healthAt, err = resolveListener(o.http.flags.Lookup("health-listen"), o.health)
 	return err
+}
+
+// checkLimits says what is wrong with the flags that are numbers.
+func (o *gatewayFlags) checkLimits() error {
+	switch {
+	case o.drainDelay < 0:
+		return usagef("--drain-delay %v is less than nothing", o.drainDelay)
+	case o.connections < 1:
+		return usagef("--max-connections %d is less than 1", o.connections)
+	}
+	return nil
 }
 
 // loadPair returns a certificate, without mistakes at the start.

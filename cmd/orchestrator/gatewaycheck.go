@@ -51,9 +51,12 @@ func (o *gatewayFlags) examine(ctx context.Context, a *app, l launcher.Launcher)
 	}{
 		{"listen address", func(context.Context) launcher.Finding { return o.checkListen() }},
 		{"health address", func(context.Context) launcher.Finding { return o.checkHealth() }},
+		{"limits", func(context.Context) launcher.Finding { return o.judgeLimits() }},
 		{"certificate", func(context.Context) launcher.Finding { return o.checkCertificate(a) }},
 		{"keys", func(ctx context.Context) launcher.Finding { return o.checkKeys(ctx, a) }},
 		{"keys of links", func(context.Context) launcher.Finding { return o.checkLinkKeys() }},
+		{"audit log", func(context.Context) launcher.Finding { return o.audit.checkLog() }},
+		{"key of the audit log", func(context.Context) launcher.Finding { return o.audit.checkKey() }},
 		{"ledger", func(ctx context.Context) launcher.Finding { return checkLedger(ctx, ledgerOf(l)) }},
 		{"reviews of tokens", func(ctx context.Context) launcher.Finding { return o.checkReviews(ctx, a) }},
 		{"permission on persistentvolumeclaims", func(ctx context.Context) launcher.Finding { return checkClaims(ctx, l) }},
@@ -104,6 +107,13 @@ func (o *gatewayFlags) checkHealth() launcher.Finding {
 		return fails(err, "Give an address such as 0.0.0.0:8081.")
 	}
 	return checkAddress(address)
+}
+
+func (o *gatewayFlags) judgeLimits() launcher.Finding {
+	if err := o.checkLimits(); err != nil {
+		return fails(err, "Give at least 1 connection, and a delay of 0s or more.")
+	}
+	return passes("up to %d connections, and %v to serve on when told to end", o.connections, o.drainDelay)
 }
 
 // checkAddress listens for a moment.

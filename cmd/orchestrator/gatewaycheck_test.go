@@ -6,10 +6,12 @@ import (
 	"crypto/tls"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/pkg/gateway/audit"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -70,5 +72,49 @@ func TestCheckOfAKeyThatOthersRead(t *testing.T) {
 	f := (&gatewayFlags{cert: certPath, certKey: keyPath}).checkCertificate(&app{})
 	if f.Verdict != launcher.Failed || !strings.Contains(f.Err.Error(), "is not yours alone") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// What a gateway would make, its check only tries.
+func TestCheckOfAnAuditLogLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if err := audit.MakeKey(in("key")); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"file": 0o600, "open": 0o644} {
+		if err := os.WriteFile(in(name), []byte("x"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		to, key  string
+		log, has launcher.Verdict
+		says     string
+	}{
+		{"", in("open"), launcher.NotChecked, launcher.NotChecked, "without --audit"},
+		{toStdout, in("key"), launcher.Passed, launcher.Passed, "its public half is "},
+		{dir, in("key"), launcher.Passed, launcher.Passed, dir + " takes files"},
+		{in("a/b"), in("c/d/key"), launcher.Passed, launcher.Passed, "it will be made in "},
+		{in("file"), in("file/key"), launcher.Failed, launcher.Failed, "not a directory"},
+		{in("file/a"), in("file"), launcher.Failed, launcher.Failed, "there is no PEM block"},
+		{"/proc/audit", in("open"), launcher.Failed, launcher.Failed, "is not yours alone"},
+		{dir, "/proc/key", launcher.Passed, launcher.Failed, "/proc/"},
+	} {
+		f := auditFlags{to: test.to, key: test.key}
+		log, has := f.checkLog(), f.checkKey()
+		text := log.Detail + has.Detail
+		for _, err := range []error{log.Err, has.Err} {
+			if err != nil {
+				text += err.Error()
+			}
+		}
+		if log.Verdict != test.log || has.Verdict != test.has || !strings.Contains(text, test.says) {
+			t.Errorf("%+v: %+v, %+v", test, log, has)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 3 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }
