@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,8 +60,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// everything is the policy of who may do everything.
-var everything = Policy{Images: []string{"**"}, Pools: []string{"*"}}
+// everything is the policy of who may do everything, and need leave nothing for others.
+var everything = Policy{Images: []string{"**"}, Pools: []string{"*"}, Streams: math.MaxInt}
 
 // CheckPolicies returns what is wrong with the policies of all tenants, by their names: a pattern or
 // a bound that cannot be, or volumes that lie in each other (see [Volume]).

@@ -75,6 +75,16 @@ func TestTenantsShareOfAGatewayIsBounded(t *testing.T) {
 	eventually(t, "room for the tenant", func() bool { return list("a").StatusCode == 200 })
 }
 
+// Who shares a gateway with nobody can have all of it.
+func TestSoleTenantHasNoShare(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, func(o *gateway.Options) { o.Tenants = gateway.OneTenant{Name: "acme", Token: "a"} })
+	defer d.takeShare()()
+	if got := d.send("a", "GET", "/api/v1/sandboxes", ""); got.StatusCode != 200 {
+		t.Errorf("beyond the share of one of many: %d %s", got.StatusCode, got.text)
+	}
+}
+
 // takeShare has acme make as many requests as it may, until leave is called: their bodies do not come.
 func (d *door) takeShare() (leave func()) {
 	d.Helper()

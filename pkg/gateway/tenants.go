@@ -37,8 +37,8 @@ type Tenants interface {
 	Policy(ctx context.Context, tenant string) (Policy, error)
 }
 
-// OneTenant is the only tenant, with one token that lasts. It may do everything, but there are no
-// volumes by name.
+// OneTenant is the only tenant, with one token that lasts. It may do everything, with as many requests
+// under way as it likes, but there are no volumes by name.
 type OneTenant struct{ Name, Token string }
 
 // Caller implements [Tenants].
