@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -60,11 +61,14 @@ type problem struct {
 	} `json:"errors"`
 }
 
+// classExp is what classes look like, of newer gateways, too.
+var classExp = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
 // refusal returns the error of a response that is no success, with its body.
 func refusal(r *http.Response, body []byte) *Error {
 	e := &Error{Status: r.StatusCode, retry: -1}
 	var p problem
-	if err := json.Unmarshal(body, &p); err != nil || p.Class == "" || !isJSON(r) {
+	if err := json.Unmarshal(body, &p); err != nil || !classExp.MatchString(p.Class) || !isJSON(r) {
 		return notOfGateway(e)
 	}
 	e.Class, e.Detail, e.Until = p.Class, cut(p.Detail), p.Until
@@ -83,7 +87,7 @@ func refusal(r *http.Response, body []byte) *Error {
 
 // notOfGateway completes the error of an answer of another program, such as a proxy before the gateway.
 func notOfGateway(e *Error) *Error {
-	e.Detail = fmt.Sprintf("what answered is no gateway: %d %s", e.Status, http.StatusText(e.Status))
+	e.Detail, e.cause = fmt.Sprintf("what answered is no gateway: %d %s", e.Status, http.StatusText(e.Status)), podapi.ErrProtocol
 	switch e.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.cause, e.retry, e.sent = podapi.ErrUnavailable, 0, true // the proxy may have sent it on
@@ -114,6 +118,11 @@ func cut(text string) string {
 		text = text[:detailLimit] + "…"
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// strange returns the error of an answer that no gateway gives.
+func strange(format string, args ...any) error {
+	return &Error{Status: http.StatusOK, Detail: fmt.Sprintf(format, args...), cause: podapi.ErrProtocol, retry: -1}
 }
 
 // isNotFound reports whether there is no sandbox of the name.

@@ -27,11 +27,13 @@ const (
 	// gateway says how long to wait.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 2 * time.Second
-	// answerLimit bounds an answer, in bytes: more than a page of a thousand sandboxes with all
-	// their labels has. problemLimit bounds that of a refusal, and detailLimit its text.
+	// answerLimit bounds an answer, in bytes: more than a page of sandboxes with all their
+	// labels has. problemLimit bounds that of a refusal, and detailLimit its text.
 	answerLimit  = 16 << 20
 	problemLimit = 1 << 20
 	detailLimit  = 4 << 10
+	// pageLimit is how many sandboxes a page has at most: as many as a gateway gives.
+	pageLimit = 1000
 	// listLimit is more sandboxes than a tenant has.
 	listLimit = 1 << 20
 	// maxSeconds is longer than anybody waits.

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // Launcher makes sandboxes through a gateway. Its fields must not change after a call.
@@ -79,6 +78,9 @@ func (l *Launcher) launch(ctx context.Context, body *create, limit time.Duration
 		}
 		return nil, specError(err)
 	}
+	if err := made.check(body.ID); err != nil {
+		return nil, err
+	}
 	s, err := l.enter(body.ID, made.Workdir)
 	if err != nil {
 		return nil, err
@@ -131,8 +133,8 @@ func (l *Launcher) List(ctx context.Context) ([]launcher.Summary, error) {
 		if next == "" {
 			return all, nil
 		}
-		if next <= after || len(all) > listLimit {
-			return all, fmt.Errorf("listing sandboxes: %w: its pages do not come to an end", podapi.ErrProtocol)
+		if len(page) == 0 || next <= after || len(all) > listLimit {
+			return all, fmt.Errorf("listing sandboxes: %w", strange("the gateway's pages do not come to an end"))
 		}
 		after = next
 	}
@@ -151,7 +153,9 @@ func (l *Launcher) find(ctx context.Context, id string) (s sandbox, err error) {
 	if !isName(id) {
 		return s, launcher.ErrNotFound
 	}
-	_, err = l.call(ctx, quickTime, http.MethodGet, pathOf(id), nil, &s)
+	if _, err = l.call(ctx, quickTime, http.MethodGet, pathOf(id), nil, &s); err == nil {
+		err = s.check(id)
+	}
 	return s, err
 }
 
@@ -180,6 +184,9 @@ func (l *Launcher) Pause(ctx context.Context, id string) error {
 func (l *Launcher) Resume(ctx context.Context, id string) (*launcher.Sandbox, error) {
 	var resumed sandbox
 	err := l.act(ctx, launcher.DefaultReadyTimeout+spareTime, http.MethodPost, id, "resume", nil, &resumed)
+	if err == nil {
+		err = resumed.check(id)
+	}
 	if err != nil {
 		return nil, wrap("resuming", id, err)
 	}

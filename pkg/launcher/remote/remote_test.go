@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -373,8 +374,10 @@ func TestGatewayThatLies(t *testing.T) {
 		want error
 	}{
 		"pages without end": {`{"sandboxes":[{"id":"a"}],"next":"a"}`, podapi.ErrProtocol},
-		"no JSON":           {`<html>`, nil},
-		"another type":      {`{"sandboxes":5}`, nil},
+		"no JSON":           {`<html>`, podapi.ErrProtocol},
+		"another type":      {`{"sandboxes":5}`, podapi.ErrProtocol},
+		"too many":          {`{"sandboxes":[` + strings.Repeat(`{"id":"a"},`, 1000) + `{"id":"a"}]}`, podapi.ErrProtocol},
+		"no name":           {`{"sandboxes":[{}]}`, podapi.ErrProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -383,7 +386,7 @@ func TestGatewayThatLies(t *testing.T) {
 			}))
 			defer server.Close()
 			_, err := (&remote.Launcher{URL: server.URL, Token: token}).List(t.Context())
-			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+			if !errors.Is(err, test.want) {
 				t.Errorf("%v", err)
 			}
 		})

@@ -41,7 +41,7 @@ func fromStatus(err error) error {
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			if d.Domain == errorDomain {
+			if d.Domain == errorDomain && classExp.MatchString(d.Reason) {
 				e = &Error{Status: likeHTTP[st.Code()], Class: d.Reason, Detail: cut(st.Message())}
 				e.Until, _ = time.Parse(time.RFC3339, d.Metadata["until"])
 			}

@@ -61,7 +61,7 @@ func TestStatusOfAnAgentStaysAsItIs(t *testing.T) {
 	}
 }
 
-func statusOf(t *testing.T, code codes.Code, details ...protoadapt.MessageV1) error {
+func statusOf(t testing.TB, code codes.Code, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	s, err := status.New(code, "text").WithDetails(details...)
 	if err != nil {
