@@ -40,7 +40,7 @@ func (g *Gateway) readJSON(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// readBody returns a body of JSON that is shorter than limit; it may be empty.
+// readBody returns a body of JSON that is shorter than limit, and not intricate; it may be empty.
 func readBody(r *http.Request, limit int64) ([]byte, huma.StatusError) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != jsonType {
@@ -56,8 +56,38 @@ func readBody(r *http.Request, limit int64) ([]byte, huma.StatusError) {
 		return nil, huma.Error400BadRequest("the body: " + err.Error())
 	case int64(len(body)) == limit:
 		return nil, huma.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must be shorter than %d bytes", limit))
+	case isIntricate(body):
+		return nil, huma.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body must not be nested more than %d deep, nor have more than %d parts", jsonDepth, jsonParts))
 	}
 	return body, nil
+}
+
+// isIntricate reports whether JSON is nested too deeply, or has too many parts. Decoded, each part takes
+// a hundred bytes and more, however short it is, and the SDK of the Model Context Protocol reads what is
+// nested once for each level.
+func isIntricate(body []byte) bool {
+	depth, parts, quoted, escaped := 0, 0, false, false
+	for _, c := range body {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+			parts++
+		case c == '}' || c == ']':
+			depth--
+		case c == ',':
+			parts++
+		}
+		if depth > jsonDepth || parts > jsonParts {
+			return true
+		}
+	}
+	return false
 }
 
 // unmarshalJSON decodes JSON into v. It refuses what programs read in different ways: a name that

@@ -9,9 +9,12 @@ import (
 // The bounds of what the gateway holds and answers, each with its reason.
 const (
 	// bodyLimit is how large the JSON body of a command or a search may be, in bytes: standard input
-	// of three megabytes in base64. Decoded it takes up to fifteen times as much. The bodies of other
-	// operations may have huma's megabyte.
+	// of three megabytes in base64. The bodies of other operations may have huma's megabyte.
 	bodyLimit = 4 << 20
+	// jsonDepth and jsonParts bound how intricate a JSON body is: a command has some levels and a
+	// thousand arguments. Long texts are one part. Decoded, such a body takes up to 40 MB.
+	jsonDepth = 64
+	jsonParts = 1 << 16
 	// bodySilence is how long the sender of a body may send nothing.
 	bodySilence = time.Minute
 	// faultLimit is how many mistakes in a request an answer names.
@@ -120,10 +123,6 @@ const (
 	// has agents at work. tidyTime is how long it takes at most to remove what one of them kept.
 	sessionsKept = 64
 	tidyTime     = 10 * time.Second
-	// mcpDepth and mcpParts bound how intricate a message is: those of clients have some levels and
-	// a hundred parts. Long texts are one part.
-	mcpDepth = 64
-	mcpParts = 1 << 16
 	// sessionIDLimit is how long a session's id may be, in bytes: they are of 70.
 	sessionIDLimit = 128
 	// launchSpare is how long a launch may take beyond the time until the agent answers: to make

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -37,7 +36,7 @@ const (
 var (
 	errPage       = &refusal{http.StatusForbidden, "not_allowed", "pages of browsers are not served the Model Context Protocol"}
 	errMCPMethod  = &refusal{http.StatusMethodNotAllowed, "unsupported", "the method must be POST or DELETE: there is no stream but the answers to messages"}
-	errIntricate  = &refusal{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the message is nested more than %d deep, or has more than %d parts", mcpDepth, mcpParts)}
+	errMalformed  = &refusal{http.StatusBadRequest, "invalid", "the message is malformed: it must be one JSON object"}
 	errBatch      = &refusal{http.StatusBadRequest, "unsupported", "the messages of a batch must be sent one by one"}
 	errNoSession  = &refusal{http.StatusBadRequest, "invalid", "the request has no " + headerSession + ", without which it must name a sandbox: " + mcpPath + "?sandbox=NAME"}
 	errSessionEnd = &refusal{http.StatusNotFound, "no_session", "there is no such session, or it has ended: begin another one"}
@@ -150,38 +149,11 @@ func parseMCP(body []byte) (m mcpMessage, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
 		return m, errBatch // rates and streams would count its messages as one
 	}
-	if isIntricate(body) {
-		return m, errIntricate
+	if !json.Valid(body) {
+		return m, errMalformed // the SDK would take what begins like one
 	}
 	_ = json.Unmarshal(body, &m)
 	return m, nil
-}
-
-// isIntricate reports whether JSON is nested too deeply, or has too many parts. The SDK reads what is
-// nested once for each level, and an empty array takes 200 bytes there.
-func isIntricate(body []byte) bool {
-	depth, parts, quoted, escaped := 0, 0, false, false
-	for _, c := range body {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted:
-			escaped, quoted = c == '\\', c != '"'
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-			parts++
-		case c == '}' || c == ']':
-			depth--
-		case c == ',':
-			parts++
-		}
-		if depth > mcpDepth || parts > mcpParts {
-			return true
-		}
-	}
-	return false
 }
 
 // sandboxInQuery returns the name of the sandbox that the query of a request has; "" for one of the

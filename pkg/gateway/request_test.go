@@ -100,7 +100,7 @@ func TestBodyIsReadInOneWayAlone(t *testing.T) {
 		{create, `{"lifetime_seconds":9223372037}`, 422}, // that many nanoseconds are fewer
 		{create, `{"keep":"true"}`, 422},
 		{create, ``, 400},
-		{create, strings.Repeat("[", 100_000), 400},
+		{create, strings.Repeat("[", 100_000), 413},
 		{create, `{"env":["` + strings.Repeat("x", 2<<20) + `"]}`, 413},
 		{exec, `{"args":["true"],"args":["false"]}`, 400},
 		{exec, `{"args":["true"],"Args":["false"]}`, 422},
