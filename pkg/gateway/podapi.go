@@ -32,7 +32,7 @@ type podapiCall struct {
 	*rawgrpc.Stream
 	method podapiMethod
 	path   string
-	first  mem.Buffer
+	first  mem.Buffer // until it is sent
 }
 
 // servePodapi passes a call of podapi on: the first message is decoded, all others are bytes.
@@ -90,7 +90,7 @@ func (g *Gateway) callAgent(r *http.Request, stream *rawgrpc.Stream) error {
 	if err != nil {
 		return err
 	}
-	defer c.first.Free()
+	defer c.forgetFirst()
 	if c.method.endless && g.streams.closing.Err() != nil {
 		return errEnding
 	}
@@ -114,6 +114,14 @@ func (c *podapiCall) readFirst() (asked, error) {
 	return c.method.read(c.first.ReadOnlyData())
 }
 
+// forgetFirst lets go of the first message.
+func (c *podapiCall) forgetFirst() {
+	if c.first != nil {
+		c.first.Free()
+		c.first = nil
+	}
+}
+
 // passOn makes the call on a connection to an agent, and returns how it ended.
 func (c *podapiCall) passOn(conn grpc.ClientConnInterface, closing context.Context) error {
 	ctx, cancel := context.WithCancelCause(c)
@@ -126,6 +134,7 @@ func (c *podapiCall) passOn(conn grpc.ClientConnInterface, closing context.Conte
 		c.first.Ref()
 		err = to.SendMsg(&rawgrpc.Message{Data: mem.BufferSlice{c.first}})
 	}
+	c.forgetFirst() // which may be large, and the call long
 	if err != nil && !errors.Is(err, io.EOF) { // by which it says that the answer has why
 		return err
 	}

@@ -77,8 +77,10 @@ func redactText(text string, limit int) string {
 	return readable
 }
 
-// shown is for text that has no secrets.
-func shown(text string) string { return readableText(text[:min(len(text), nameTextLimit)]) }
+// shown is for text that has no secrets. It keeps no more of it than it returns.
+func shown(text string) string {
+	return readableText(strings.Clone(text[:min(len(text), nameTextLimit)]))
+}
 
 // readableText escapes what is not UTF-8, and what would act on a terminal, as Go and C do.
 func readableText(text string) string {
