@@ -134,7 +134,8 @@ func (c *podapiCall) passOn(conn grpc.ClientConnInterface, closing context.Conte
 		c.first.Ref()
 		err = to.SendMsg(&rawgrpc.Message{Data: mem.BufferSlice{c.first}})
 	}
-	c.forgetFirst() // which may be large, and the call long
+	c.forgetFirst() // it may be large, and the call long
+
 	if err != nil && !errors.Is(err, io.EOF) { // by which it says that the answer has why
 		return err
 	}

@@ -32,7 +32,10 @@ func FuzzFrames(f *testing.F) {
 		return append(binary.BigEndian.AppendUint32([]byte{flag}, size), message...)
 	}
 	for _, body := range [][]byte{
-		nil, {0}, {0, 0, 0, 0}, frame(0, 0, ""), frame(0, 3, "abc"), frame(0, 4, "abc"), frame(1, 3, "abc"), frame(255, 0, ""),
+		nil,
+		{0},
+		{0, 0, 0, 0},
+		frame(0, 0, ""), frame(0, 3, "abc"), frame(0, 4, "abc"), frame(1, 3, "abc"), frame(255, 0, ""),
 		frame(0, 1<<32-1, "abc"), frame(0, mostOfMessage, "abc"), frame(0, mostOfMessage+1, "abc"), frame(0, 1<<31, ""),
 		append(frame(0, 2, "ab"), frame(0, 0, "")...), append(frame(0, 1, "a"), 0, 0, 0), append(frame(0, 1, "a"), frame(2, 1, "b")...),
 	} {
