@@ -29,7 +29,7 @@ func clusterHost(t *testing.T) (*exampleHost, *launchertest.Cluster, *gate) {
 	t.Helper()
 	c := sessionCluster(t)
 	g, kubeconfig := newGate(t, c)
-	h := newExampleHost(t, buildHost(t), clusterStore(t, c), "-image", c.Image)
+	h := newExampleHost(t, harness.ProgramFile(t, "pkg/tools/examples/host"), clusterStore(t, c), "-image", c.Image)
 	h.env = append(h.env, "KUBECONFIG="+kubeconfig)
 	return h, c, g
 }

@@ -43,7 +43,7 @@ func lockSessions(t *testing.T, dir string) (unlock func()) {
 
 func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	t.Parallel()
-	h, l, dir := localHost(t, buildHost(t))
+	h, l, dir := localHost(t, harness.ProgramFile(t, "pkg/tools/examples/host"))
 	h.isKilledInItsLaunch(t, l)
 
 	// Kill it between the launch and the first save.
@@ -141,7 +141,7 @@ func (h *exampleHost) isDoneByOneOfTwo(t *testing.T, dir string) {
 // between two tries, and kills the host that launches the next sandbox.
 func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 	t.Parallel()
-	h, l, dir := localHost(t, buildHost(t))
+	h, l, dir := localHost(t, harness.ProgramFile(t, "pkg/tools/examples/host"))
 	try := h.try(t)
 	try.logs("msg=called tool=Bash") // the first command; the long one follows
 	try.logs("msg=calling tool=Bash")
@@ -175,7 +175,7 @@ func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 // again until the job is done.
 func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	program := buildHost(t)
+	program := harness.ProgramFile(t, "pkg/tools/examples/host")
 	for _, grows := range []time.Duration{1 * time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond} {
 		t.Run(grows.String(), func(t *testing.T) {
 			t.Parallel()

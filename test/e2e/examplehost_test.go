@@ -54,18 +54,6 @@ type exampleHost struct {
 	store   sessionstore.Store
 }
 
-// buildHost builds the host and returns its path.
-func buildHost(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "host")
-	build := exec.Command("go", "build", "-o", program, "github.com/podagent/podagent/pkg/tools/examples/host")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program
-}
-
 // newExampleHost returns the host with a new job. The caller adds where it works.
 func newExampleHost(t *testing.T, program string, store sessionstore.Store, args ...string) *exampleHost {
 	t.Helper()

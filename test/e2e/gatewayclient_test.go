@@ -27,7 +27,7 @@ func TestGeneratedClientCallsEveryOperationOnPods(t *testing.T) {
 	t.Parallel()
 	client := generateGatewayClient(t)
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	cmd := exec.Command(buildOrchestrator(t), "gateway", "--listen", "127.0.0.1:0", "--keys", gatewayKeys(t), "--workspace-size", "1Gi", "--domain", "sandboxes.test")
+	cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--listen", "127.0.0.1:0", "--keys", gatewayKeys(t), "--workspace-size", "1Gi", "--domain", "sandboxes.test")
 	if class := c.Storage(t, 1); class != "" {
 		cmd.Args = append(cmd.Args, "--storage-class", class)
 	}

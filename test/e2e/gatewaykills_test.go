@@ -208,7 +208,7 @@ type gatewayProgram struct {
 
 func startPrograms(t *testing.T, c *launchertest.Cluster, n int, flags ...string) *gatewayPrograms {
 	t.Helper()
-	path, keys := buildOrchestrator(t), gatewayKeys(t)
+	path, keys := harness.ProgramFile(t, "cmd/orchestrator"), gatewayKeys(t)
 	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
 	p := &gatewayPrograms{path: path, audit: newAuditLogs(t)}
 	p.start = func() *gatewayProgram {

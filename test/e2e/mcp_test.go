@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // mcpStep is a call of a tool and its expected result.
@@ -67,7 +68,7 @@ var mcpReads = []struct {
 func TestMCPClientsCallEveryToolOnAPod(t *testing.T) {
 	t.Parallel()
 	node := installMCPClient(t)
-	program := buildOrchestrator(t)
+	program := harness.ProgramFile(t, "cmd/orchestrator")
 	clients := map[string]mcpClient{"go": runGoClient, "npm": node.run}
 	for name, client := range clients {
 		t.Run(name+" over stdio", func(t *testing.T) {

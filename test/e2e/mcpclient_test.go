@@ -59,20 +59,6 @@ type mcpProgram struct {
 	env  []string
 }
 
-// buildOrchestrator builds the CLI and returns its path. The go command writes the
-// file. If this program did, a child that is forked meanwhile could have it open
-// for writing, and it could not be executed.
-func buildOrchestrator(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "orchestrator")
-	build := exec.Command("go", "build", "-o", path, "github.com/podagent/podagent/cmd/orchestrator")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
-}
-
 func newMCPProgram(t *testing.T, path string, c *launchertest.Cluster) *mcpProgram {
 	return &mcpProgram{
 		args: []string{path, "mcp", "--command", "count=/usr/bin/wc", "--secret", "API_TOKEN=env:API_TOKEN"},

@@ -37,7 +37,7 @@ func TestVersionsSideBySide(t *testing.T) {
 	}
 	programs := buildOld(t)
 	loadOldAgent(t, filepath.Join(programs, "podagent"))
-	newPath := buildOrchestrator(t)
+	newPath := harness.ProgramFile(t, "cmd/orchestrator")
 	for name, test := range map[string]func(t *testing.T, c *launchertest.Cluster, before, now orchestrator){
 		"the new one uses a sandbox of the old one": testSandboxOfAnother,
 		"the old one uses a sandbox of the new one": func(t *testing.T, c *launchertest.Cluster, before, now orchestrator) {

@@ -17,11 +17,7 @@ import (
 // An orchestrator may be killed at any time.
 func TestSandboxIsAdoptedAfterItsOrchestratorWasKilled(t *testing.T) {
 	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
-		program := filepath.Join(t.TempDir(), "orchestrator")
-		if err := os.WriteFile(program, harness.BuildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		killAfterFirstLine(t, c, program, spec)
+		killAfterFirstLine(t, c, harness.ProgramFile(t, "cmd/orchestrator"), spec)
 		s := harness.Launch(t, l, spec)
 		if got := harness.Get(t, s, "file"); got != "content\n" || s.Created {
 			t.Errorf("the sandbox has %q, created: %v", got, s.Created)

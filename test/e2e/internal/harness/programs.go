@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,20 @@ func BuildProgram(t *testing.T, pkg string) []byte {
 		p.content = build(t, pkg)
 	}
 	return p.content
+}
+
+// ProgramFile returns the path of a file of the test's with what BuildProgram returns. A child writes it:
+// another that is forked meanwhile would hold a file of this program's open for writing, and so nobody
+// could execute it.
+func ProgramFile(t *testing.T, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	write := exec.Command("sh", "-c", `cat > "$0" && chmod 700 "$0"`, path)
+	write.Stdin = bytes.NewReader(BuildProgram(t, pkg))
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", write, err, out)
+	}
+	return path
 }
 
 func build(t *testing.T, pkg string) []byte {
