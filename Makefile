@@ -99,18 +99,21 @@ needs:
 
 # $(call gotest,NAME,VARIABLES) runs tests with these variables. It prints the outcome of
 # each package, and failures at once. The results go to NAME.json in RESULTS. What hangs ends
-# with the stacks of its goroutines.
+# with the stacks of its goroutines. "make lint" vets them all, once.
 gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -count=1 -timeout $(if $(PODAGENT_TEST_FULL),4h,1h)
+	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -vet=off -count=1 -timeout $(if $(PODAGENT_TEST_FULL),4h,1h)
 
 # The packages to test without the race detector: they have tests that cannot run with it
-# (of memory and of other programs), or they start programs that it does not see.
-PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
+# (of memory and of other programs), or they start programs that it does not see, or they are of
+# vector instructions.
+PLAIN = . ./images/... ./cmd/orchestrator/... ./pkg/fsops/internal/linere $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
-# The packages to test with it: all but the module's own, which only reads files and starts
-# programs. Of the tests on sandboxes, unless all are to run, these are only the tests of the
-# hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
-RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/ -e podagent/podagent$$)
+# The packages to test with it: all but the module's own and the CLI's, which only read files and
+# start programs. Of the tests on sandboxes, unless all are to run, these are only the tests of the
+# hardest parts of the client: cuts, owners, lazy sandboxes, sessions. Left out are scripts, which
+# start programs, and long computations of one goroutine; these tests have run without it.
+RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/ -e podagent/podagent$$ -e /cmd/orchestrator$$)
+UNRACED := ^Test(Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
 # Eight tests at once even on few processors, since they mostly wait for their pods, but of one
@@ -125,7 +128,7 @@ unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
 
 race: ## run the tests that profit from the race detector with it (PKG=./pkg/fsops for one package)
-	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '^Test(Cluster)?Scripts$$|^TestRoundTripOfSizes' $(or $(PKG),$(RACED))
+	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '$(UNRACED)' $(or $(PKG),$(RACED))
 
 race-e2e: ## run the hardest tests on sandboxes with the race detector (PODAGENT_TEST_FULL=1 for all)
 	@$(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 $(RACED_E2E) ./test/e2e
