@@ -17,8 +17,12 @@ import (
 )
 
 // throughAGateway are the scripts of [TestScripts] that also run with the remote backend: what users
-// do in a sandbox is the same there.
-var throughAGateway = []string{"detach", "exec", "files", "forward", "git", "kill", "search", "terminal", "tool", "watch"}
+// do in a sandbox is the same there. The others are about ids that no gateway takes (completion, cpid), flags
+// that it is not asked for (confine, lifecycle, protect), this machine's programs and settings (audit,
+// cluster-flags, doctor, errors, gateway, settings), or what [TestMCPThroughAGateway] has (mcp).
+var throughAGateway = []string{
+	"cp", "detach", "exec", "execid", "files", "forward", "git", "json", "kill", "killed", "search", "stats", "strays", "terminal", "tool", "watch",
+}
 
 // TestScriptsThroughAGateway runs these, and the scripts in testdata/remote, with a gateway over the
 // local launcher.
