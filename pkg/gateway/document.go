@@ -19,7 +19,11 @@ var tags = []*huma.Tag{
 	{Name: "files", Description: "files, directories and whole trees"},
 	{Name: "search", Description: "files by their names and their content"},
 	{Name: "commands", Description: "commands, their input and output, and terminals"},
+	{Name: callerTag, Description: "who calls"},
 }
+
+// callerTag is the group of what is about no sandbox.
+const callerTag = "caller"
 
 var tagOf = map[string]string{
 	"files": "files", "tree": "files", "watch": "files", "glob": "search", "grep": "search", "exec": "commands", "processes": "commands", "terminal": "commands",

@@ -127,6 +127,7 @@ func apiConfig() huma.Config {
 }
 
 func (g *Gateway) addOperations() {
+	g.callerOperations()
 	g.sandboxOperations()
 	g.fileOperations()
 	g.fileInfoOperations()
@@ -171,7 +172,7 @@ func guard(h http.Header) {
 // operate passes a request to its operation.
 func (g *Gateway) operate(w http.ResponseWriter, r *http.Request) {
 	h, pattern := g.mux.Handler(r)
-	if path.Clean(r.URL.Path) != r.URL.Path {
+	if path.Clean(r.URL.Path) != r.URL.Path || r.URL.Path[0] != '/' {
 		h, pattern = http.NotFoundHandler(), "" // the mux would send the caller to another path
 	}
 	if pattern == "" {

@@ -71,6 +71,11 @@ const body = {
   cpu: "200m", memory: "256Mi", storage: "512Mi", public_ports: [8001],
 };
 
+async function callers() {
+  assert.equal((await want(200, client.GET("/api/v1/whoami"))).tenant, "acme");
+  assert.equal((await want(200, stranger.GET("/api/v1/whoami"))).tenant, "other");
+}
+
 async function lifeBegins() {
   for (const more of [{ image: "none.example/x" }, { pool: "none" }, { volumes: [{ name: "none", mount: "/x" }] }, { cpu: "4" }]) {
     await refused(403, "not_allowed", client.POST("/api/v1/sandboxes", { body: { ...body, ...more } }));
@@ -298,6 +303,7 @@ async function wrongCalls() {
   }
 }
 
+await callers();
 await lifeBegins();
 await files();
 await trees();
