@@ -85,7 +85,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// try sends a request once. If that fails, the error is an *[Error].
+// try sends a request once. If that fails, the error is an *[Error]. Without into the answer has no content.
 func (l *Launcher) try(ctx context.Context, method, path string, body []byte, into any) (status int, err error) {
 	token, err := l.token()
 	if err != nil {
@@ -110,12 +110,11 @@ func (l *Launcher) try(ctx context.Context, method, path string, body []byte, in
 	case err != nil:
 		return 0, l.unanswered(err)
 	case !success:
-		return answer.StatusCode, refusal(answer, text)
-	case into == nil:
+		return answer.StatusCode, l.refusal(answer, text)
+	case into == nil && answer.StatusCode == http.StatusNoContent:
 		return answer.StatusCode, nil
-	}
-	if err := json.Unmarshal(text, into); err != nil || !isJSON(answer) {
-		return answer.StatusCode, notOfGateway(&Error{Status: answer.StatusCode, retry: -1})
+	case into == nil || !isJSON(answer) || json.Unmarshal(text, into) != nil:
+		return answer.StatusCode, l.notOfGateway(answer)
 	}
 	return answer.StatusCode, nil
 }

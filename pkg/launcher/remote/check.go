@@ -2,8 +2,10 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"net/http"
 	"time"
@@ -59,10 +61,12 @@ func finding(name, said string, err error) launcher.Finding {
 func advice(err error) string {
 	e, _ := errors.AsType[*Error](err)
 	switch {
-	case errors.Is(err, podapi.ErrUnauthenticated):
-		return "Get a token from whoever runs the gateway."
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "See whether the URL is right, and trust who signed the gateway's certificate."
 	case e != nil && e.absent():
 		return "See whether the URL is right, and whether the gateway runs."
+	case errors.Is(err, podapi.ErrUnauthenticated):
+		return "Get a token from whoever runs the gateway."
 	case e != nil && e.Status == http.StatusTooManyRequests:
 		return "Remove sandboxes that are not needed, or wait."
 	}
@@ -76,6 +80,10 @@ func (l *Launcher) checkGateway(ctx context.Context) (string, error) {
 }
 
 func (l *Launcher) checkToken(ctx context.Context) (string, error) {
+	who, err := l.whoami(ctx)
+	if err != nil {
+		return "", err
+	}
 	page, next, err := l.page(ctx, "")
 	if err != nil {
 		return "", err
@@ -84,7 +92,22 @@ func (l *Launcher) checkToken(ctx context.Context) (string, error) {
 	if next != "" {
 		more = " or more"
 	}
-	return fmt.Sprintf("its tenant has %d sandboxes%s", len(page), more), nil
+	return fmt.Sprintf("%s; sandboxes: %d%s", who, len(page), more), nil
+}
+
+// whoami returns whose the token is, by the gateway's word.
+func (l *Launcher) whoami(ctx context.Context) (string, error) {
+	var who struct{ Tenant, Key string }
+	_, err := l.call(ctx, quickTime, http.MethodGet, "/api/v1/whoami", nil, &who)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "valid, and this gateway does not say whose", nil
+	case err != nil:
+		return "", err
+	case who.Key == "":
+		return "tenant " + cut(who.Tenant), nil
+	}
+	return fmt.Sprintf("tenant %s, key %s", cut(who.Tenant), cut(who.Key)), nil
 }
 
 func runTrue(ctx context.Context, s *launcher.Sandbox) (string, error) {

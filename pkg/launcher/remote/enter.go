@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 // enter returns the open sandbox of a name. It does not wait for the connection.
 func (l *Launcher) enter(name, workdir string) (*launcher.Sandbox, error) {
 	client, err := podapi.Dial(podapi.DialOptions{
-		Dial: l.connect, Retry: retry,
+		Dial: l.connect, Retry: l.retry,
 		Lost: func(ctx context.Context) error { return l.lost(ctx, name) },
 		GRPC: []grpc.DialOption{
 			grpc.WithAuthority(l.host),
@@ -51,15 +50,15 @@ func (l *Launcher) connect(ctx context.Context) (net.Conn, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if secured.ConnectionState().NegotiatedProtocol != "h2" {
-		return nil, errors.Join(fmt.Errorf("what answers at %s does not speak HTTP/2, which calls in a sandbox take", l.base), secured.Close())
+		return nil, errors.Join(errors.New(l.noHTTP2()), secured.Close())
 	}
 	return secured, nil
 }
 
 // retry lets a gateway be replaced by another.
-func retry(ctx context.Context, try int, err error) error {
+func (l *Launcher) retry(ctx context.Context, try int, err error) error {
 	if wait := firstPause << min(try, 4); isFinal(err) || time.Duration(try)*wait > absentTime || !sleep(ctx, wait) {
-		return fmt.Errorf("%w: cannot reach the gateway: %w", podapi.ErrUnavailable, err)
+		return l.unanswered(err)
 	}
 	return nil
 }
@@ -108,7 +107,7 @@ func (c *caller) unary(ctx context.Context, method string, in, out any, conn *gr
 		if err != nil {
 			return err
 		}
-		err = fromStatus(call(with, method, in, out, conn, opts...))
+		err = c.refused(call(with, method, in, out, conn, opts...))
 		e, ok := errors.AsType[*Error](err)
 		if !ok || e.retry <= 0 {
 			return err
@@ -126,19 +125,22 @@ func (c *caller) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}
 	s, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {
-		return nil, fromStatus(err)
+		return nil, c.refused(err)
 	}
-	return stream{s}, nil
+	return stream{s, c.Launcher}, nil
 }
 
 // stream is a call whose end may be the gateway's.
-type stream struct{ grpc.ClientStream }
+type stream struct {
+	grpc.ClientStream
+	launcher *Launcher
+}
 
 // RecvMsg leaves the status of a gateway that ends as it is: to podapi's client it is as if the connection
 // were cut, so that a command goes on by another gateway.
 func (s stream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if e, refused := errors.AsType[*Error](fromStatus(err)); refused && e.Class != "unavailable" {
+	if e, refused := errors.AsType[*Error](s.launcher.refused(err)); refused && e.Class != "unavailable" {
 		return e
 	}
 	return err

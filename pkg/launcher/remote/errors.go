@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"regexp"
 	"strings"
@@ -65,11 +66,11 @@ type problem struct {
 var classExp = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // refusal returns the error of a response that is no success, with its body.
-func refusal(r *http.Response, body []byte) *Error {
+func (l *Launcher) refusal(r *http.Response, body []byte) *Error {
 	e := &Error{Status: r.StatusCode, retry: -1}
 	var p problem
 	if err := json.Unmarshal(body, &p); err != nil || !classExp.MatchString(p.Class) || !isJSON(r) {
-		return notOfGateway(e)
+		return l.notOfGateway(r)
 	}
 	e.Class, e.Detail, e.Until = p.Class, cut(p.Detail), p.Until
 	e.cause = causeOf(e.Class, e.Status)
@@ -85,17 +86,41 @@ func refusal(r *http.Response, body []byte) *Error {
 	return e
 }
 
-// notOfGateway completes the error of an answer of another program, such as a proxy before the gateway.
-func notOfGateway(e *Error) *Error {
-	e.Detail, e.cause = fmt.Sprintf("what answered is no gateway: %d %s", e.Status, http.StatusText(e.Status)), podapi.ErrProtocol
-	switch e.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+// notOfGateway returns the error of an answer of another program, such as a proxy before the gateway.
+func (l *Launcher) notOfGateway(r *http.Response) *Error {
+	e := &Error{Status: r.StatusCode, cause: podapi.ErrProtocol, retry: -1}
+	said := fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
+	switch kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
+	case isProxyAlone(e.Status):
 		e.cause, e.retry, e.sent = podapi.ErrUnavailable, 0, true // the proxy may have sent it on
-		e.Detail = fmt.Sprintf("the proxy before the gateway reaches none: %d %s", e.Status, http.StatusText(e.Status))
-	case http.StatusUnauthorized:
+		e.Detail = fmt.Sprintf("the proxy at %s reaches no gateway: %s", l.base, said)
+		return e
+	case e.Status == http.StatusBadRequest && !l.secure:
+		said += ", as servers say that expect https"
+	case e.Status/100 == 3:
+		said += " to " + target(r)
+	case kind != "":
+		said += ", " + kind
+	}
+	if e.Status == http.StatusUnauthorized {
 		e.cause = podapi.ErrUnauthenticated
 	}
+	e.Detail = cut(fmt.Sprintf("what answers at %s is no gateway: %s", l.base, said))
 	return e
+}
+
+// isProxyAlone reports whether a proxy answers with a status when it reaches no gateway.
+func isProxyAlone(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// target returns where an answer sends the caller, without what may be a secret of it.
+func target(r *http.Response) string {
+	to, err := r.Location()
+	if err != nil {
+		return "nowhere"
+	}
+	return fmt.Sprintf("%s://%s", to.Scheme, to.Host)
 }
 
 // causeOf returns the error of a class; nil if it has none.

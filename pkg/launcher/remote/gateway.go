@@ -29,7 +29,7 @@ func (l *Launcher) prepare() error {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%.200q is not the URL of a gateway, such as https://gateway.example.com", l.URL)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return fmt.Errorf("the URL of a gateway has a host, and perhaps a port, but nothing else: https://%s", u.Host)
+		return fmt.Errorf("the URL of a gateway has a host, and perhaps a port, but nothing else: %s://%s", u.Scheme, u.Host)
 	case u.Scheme == "http" && !l.AllowHTTP && !isLoopback(u.Hostname()):
 		return fmt.Errorf("%w to %s: use https", ErrUnencrypted, u.Host)
 	}

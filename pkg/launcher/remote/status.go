@@ -2,13 +2,16 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -60,4 +63,39 @@ func fromStatus(err error) error {
 		e.cause = errors.Join(e.cause, wire.DecodeError(detail)) // the class that clients know who know no gateway
 	}
 	return e
+}
+
+// refused returns the *[Error] of a call that was refused by the gateway itself, or by what is in its place.
+// Another error it returns as it is.
+func (l *Launcher) refused(err error) error {
+	if e := l.notPassed(err); e != nil {
+		return e
+	}
+	return fromStatus(err)
+}
+
+// notPassed returns the error of a call that a proxy before the gateway did not pass on; nil for another
+// error, also that of a proxy that may reach a gateway soon. gRPC has only words for it.
+func (l *Launcher) notPassed(err error) *Error {
+	st, ok := status.FromError(err)
+	if !ok || len(st.Details()) > 0 {
+		return nil
+	}
+	e := &Error{cause: podapi.ErrProtocol, retry: -1}
+	if st.Code() == codes.Unavailable && strings.Contains(st.Message(), "looked like an HTTP/1.1 header") {
+		e.Detail, e.cause = l.noHTTP2(), podapi.ErrUnavailable
+		return e
+	}
+	if _, err := fmt.Sscanf(st.Message(), "unexpected HTTP status code received from server: %d", &e.Status); err != nil || isProxyAlone(e.Status) {
+		return nil
+	}
+	if e.Status == http.StatusUnauthorized {
+		e.cause = podapi.ErrUnauthenticated
+	}
+	e.Detail = fmt.Sprintf("what answers at %s does not pass on gRPC, which calls in a sandbox take: %d %s", l.base, e.Status, http.StatusText(e.Status))
+	return e
+}
+
+func (l *Launcher) noHTTP2() string {
+	return fmt.Sprintf("what answers at %s does not speak HTTP/2, which calls in a sandbox take", l.base)
 }
