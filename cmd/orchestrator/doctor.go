@@ -25,7 +25,8 @@ command in it, and removes it again. For each check that fails, it says what to 
 With --pool, it also checks whether a pod of the pool waits and fits the flags.
 With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
 checks the resources, the warm pool that --pool names, and that a sandbox can be made.
-With the remote backend, it checks the gateway and the token, and that a sandbox can be made.
+With the remote backend, it checks the gateway, says whose the token is, and checks that a
+sandbox can be made.
 What a gateway needs is checked by "orchestrator gateway --check", with its flags.
 
 The exit status is 1 if a check failed.`,
@@ -60,7 +61,7 @@ func (a *app) doctor(ctx context.Context, spec launcher.Spec) error {
 func (a *app) printFindings(ctx context.Context, findings iter.Seq[launcher.Finding]) error {
 	bad := 0
 	for f := range findings {
-		f.Err = a.withFlags(f.Err)
+		f.Err = a.marked(f.Err)
 		if f.Verdict == launcher.Failed {
 			bad++
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -17,7 +16,6 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
-	"github.com/podagent/podagent/pkg/launcher/remote"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -35,11 +33,6 @@ type hint struct {
 // hints are tried in this order. The first one that fits is printed.
 var hints = []hint{
 	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
-	{is: isErr(remote.ErrUnencrypted), say: "or give --gateway-allow-http"},
-	{is: isNoGateway, say: `look at --gateway; "orchestrator doctor" checks it`},
-	{is: isGatewayStatus(http.StatusUnauthorized), say: "give one that is valid, with --gateway-token-file or in PODAGENT_GATEWAY_TOKEN"},
-	{is: isGatewayStatus(http.StatusForbidden), say: "whoever runs the gateway says what its tenants may ask for"},
-	{is: isGatewayStatus(http.StatusTooManyRequests), say: `wait, or make room with "orchestrator down"`},
 	{is: isErr(launcher.ErrNoAgent)},
 	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the path of the podagent binary"},
 	{is: isNoCluster, say: "give --kubeconfig FILE, or use --backend local"},
@@ -109,7 +102,7 @@ func explain(err error) string {
 		id = sandbox.id
 	}
 	text := message(err)
-	for _, h := range hints {
+	for _, h := range hintsFor(err) {
 		if !h.is(err) {
 			continue
 		}
@@ -160,20 +153,6 @@ func isNoRuntimeClass(err error) bool {
 
 // isNoCluster reports whether err says that no cluster was named.
 func isNoCluster(err error) bool { return errors.Is(err, clientcmd.ErrEmptyConfig) }
-
-// isNoGateway reports whether err says that there was no gateway to answer.
-func isNoGateway(err error) bool {
-	e, ok := errors.AsType[*remote.Error](err)
-	return ok && (e.Status == 0 || e.Class == "")
-}
-
-// isGatewayStatus returns a test for a refusal of a gateway's with this status.
-func isGatewayStatus(status int) func(error) bool {
-	return func(err error) bool {
-		e, ok := errors.AsType[*remote.Error](err)
-		return ok && e.Status == status
-	}
-}
 
 func isGit(err error) bool { return errors.As(err, new(*launcher.GitError)) }
 

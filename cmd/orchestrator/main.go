@@ -34,6 +34,6 @@ func run(ctx context.Context, args []string, std streams) int {
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	err := root.ExecuteContext(ctx)
-	report(ctx, std.err, a.withFlags(err))
+	report(ctx, std.err, a.marked(err))
 	return exitStatus(ctx, err)
 }

@@ -58,7 +58,7 @@ func (a *app) inSandbox(sandbox *launcher.Sandbox, opts *mcpOptions) openSession
 // noteOf prints an error of one sandbox while others go on.
 func (a *app) noteOf(sandbox *launcher.Sandbox, err error) {
 	if err != nil {
-		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: a.withFlags(err)}))
+		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: a.marked(err)}))
 	}
 }
 

@@ -31,7 +31,7 @@ func (a *app) preflight(ctx context.Context, l launcher.Launcher, spec launcher.
 	defer cancel()
 	var failed []error
 	for f := range k.Preflight(checks, spec) {
-		f.Err = a.withFlags(f.Err)
+		f.Err = a.marked(f.Err)
 		switch f.Verdict {
 		case launcher.Failed:
 			failed = append(failed, &preflightError{f})

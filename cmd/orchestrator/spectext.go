@@ -78,20 +78,26 @@ type flagsError struct {
 
 func (e *flagsError) Unwrap() error { return e.error }
 
-// withFlags marks an error about a Spec with the flags that made it. It marks each
-// joined error separately.
-func (a *app) withFlags(err error) error {
-	if _, ok := errors.AsType[*launcher.SpecError](err); !ok || a.flags == nil {
-		return err
+// marked marks an error with what its explanation depends on: one about a Spec with the flags that made it,
+// and any of the remote backend. It marks each joined error separately.
+func (a *app) marked(err error) error {
+	if err == nil {
+		return nil
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []error
 		for _, err := range several.Unwrap() {
-			list = append(list, a.withFlags(err))
+			list = append(list, a.marked(err))
 		}
 		return errors.Join(list...)
 	}
-	return &flagsError{err, a.flags}
+	if errors.As(err, new(*launcher.SpecError)) && a.flags != nil {
+		err = &flagsError{err, a.flags}
+	}
+	if a.backend.Value == throughGateway {
+		err = &throughError{err}
+	}
+	return err
 }
 
 // flagName matches the flags in specNames.

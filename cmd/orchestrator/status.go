@@ -11,6 +11,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/remote"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -163,7 +164,7 @@ func isTrouble(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
+	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*remote.Error)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
 }
 
 // report prints each failure as a line on stderr, unless it is only the exit status
