@@ -166,21 +166,30 @@ func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVol
 // leaves a claim that has been taken for a new pod since it was seen. If a launch took the
 // claim before and makes its pod only now, one of the two sees the other: see checkAfterwards.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
-	claim := seen
-	for {
+	_, err := c.removeClaimIf(ctx, seen, func(*corev1.PersistentVolumeClaim) bool { return true })
+	return err
+}
+
+// removeClaimIf is removeClaim for a claim that goes only if its last state is such. It reports whether
+// it has deleted it.
+func (c *cluster) removeClaimIf(ctx context.Context, seen *corev1.PersistentVolumeClaim, isSuch func(*corev1.PersistentVolumeClaim) bool) (bool, error) {
+	for claim := seen; ; {
+		if claim.UID != seen.UID || claim.Annotations[podmeta.AnnotationResumed] != seen.Annotations[podmeta.AnnotationResumed] || !isSuch(claim) {
+			return false, nil
+		}
 		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 		switch {
 		case err == nil:
-			return cmp.Or(c.removeUserOf(ctx, seen), c.awaitNoClaim(ctx, seen))
+			return true, cmp.Or(c.removeUserOf(ctx, seen), c.awaitNoClaim(ctx, seen))
 		case !apierrors.IsConflict(err):
-			return err
+			return false, err
 		}
 		claim, err = c.claim(ctx, seen.Name) // controllers may have changed it
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[podmeta.AnnotationResumed] != seen.Annotations[podmeta.AnnotationResumed]):
-			return nil
+		case apierrors.IsNotFound(err):
+			return false, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 	}
 }

@@ -69,14 +69,23 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 	if err != nil {
 		return err
 	}
-	now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	err = c.apiError(pod.Name, err)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || err == nil && now.DeletionTimestamp != nil {
-		e := c.podError(pod, ErrGone, "", "it was deleted or replaced")
-		e.Err = err
-		return e
+	for try := 1; ; try++ {
+		now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		err = c.apiError(pod.Name, err)
+		gone := apierrors.IsNotFound(err) || err == nil && now.DeletionTimestamp != nil
+		if apierrors.IsConflict(err) { // by the UID, or because others change the pod all the time
+			there, lookErr := c.get(ctx, pod.Name)
+			if gone = apierrors.IsNotFound(lookErr) || lookErr == nil && there.UID != pod.UID; !gone && try < annotateTries {
+				continue
+			}
+		}
+		if gone {
+			e := c.podError(pod, ErrGone, "", "it was deleted or replaced")
+			e.Err = err
+			return e
+		}
+		return err
 	}
-	return err
 }
 
 // attachBeating is attach, with heartbeats from the beginning: a pod that waits

@@ -61,6 +61,7 @@ var longPairs = []struct{ before, names []string }{
 	{[]string{"kept"}, []string{"pause", "terminate"}},
 	{[]string{"kept", "pause"}, []string{"warm kept", "resume"}},
 	{[]string{"kept", "pause", "overdue"}, []string{"sweep", "resume"}},
+	{[]string{"kept", "pause", "overdue"}, []string{"sweep", "pause"}},
 	{[]string{"kept", "end"}, []string{"sweep", "sweep"}},
 	{nil, []string{"warm kept", "kept"}},
 	{nil, []string{"failed kept", "kept"}},

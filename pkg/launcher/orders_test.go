@@ -290,6 +290,10 @@ func (w *world) check(names []string) {
 			w.Errorf("%s has pod %s, which is not the one that stays", names[i], r.pod)
 		}
 	}
+	ended := slices.ContainsFunc(names, func(name string) bool { return name == "terminate" || strings.HasPrefix(name, "failed") })
+	if i := slices.Index(names, "pause"); i >= 0 && !ended && w.results[i].err == nil && len(w.kept()) == 0 {
+		w.Error("the files are gone, though they are paused")
+	}
 	if kept := w.kept(); len(kept) > 1 {
 		w.Errorf("the files are in %d claims: %s, %s", len(kept), kept[0], kept[1])
 	}

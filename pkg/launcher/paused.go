@@ -48,6 +48,9 @@ func (c *cluster) pauseAgain(ctx context.Context, id string) error {
 	if err == nil {
 		err = c.forgetFilesEnd(ctx, claim)
 	}
+	if errors.Is(err, ErrNotKept) {
+		return ErrNotFound
+	}
 	return terminated(err)
 }
 

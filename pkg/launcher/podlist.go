@@ -184,22 +184,22 @@ func (c *cluster) discardPaused(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.discardFiles(ctx, id, claim)
+	_, err = c.discardFiles(ctx, id, claim, func(*corev1.PersistentVolumeClaim) bool { return true })
 	return err
 }
 
 // discardFiles removes the claim of a sandbox that has no pod, and reports whether it did: not if a
-// launch has made a pod for it since.
-func (c *cluster) discardFiles(ctx context.Context, id string, claim *corev1.PersistentVolumeClaim) (bool, error) {
+// launch has made a pod for it since, or it is not such by now.
+func (c *cluster) discardFiles(ctx context.Context, id string, claim *corev1.PersistentVolumeClaim, isSuch func(*corev1.PersistentVolumeClaim) bool) (bool, error) {
 	if _, err := c.get(ctx, userOf(claim)); !apierrors.IsNotFound(err) { // a launch may have taken the claim before it was seen here
 		return false, err
 	}
 	left, err := c.leftClaim(ctx, id, claim.Name)
-	if err == nil {
-		err = c.removeClaim(ctx, claim)
-	}
 	if err != nil {
 		return false, err
+	}
+	if removed, err := c.removeClaimIf(ctx, claim, isSuch); !removed || err != nil {
+		return removed, err
 	}
 	return true, c.discardLeft(ctx, leftBeside{claim: left})
 }

@@ -94,17 +94,21 @@ func filesEnd(claim *corev1.PersistentVolumeClaim) time.Time {
 	return t
 }
 
-// forgetFilesEnd lets the files in a claim stay, if they were to go.
+// forgetFilesEnd lets the files in a claim stay, if they were to go. If they are just going, the error
+// is ErrNotKept.
 func (c *cluster) forgetFilesEnd(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if claim.Annotations[podmeta.AnnotationFilesEnd] == "" {
 		return nil
 	}
-	_, err := c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID}, map[string]string{podmeta.AnnotationFilesEnd: ""})
+	now, err := c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID}, map[string]string{podmeta.AnnotationFilesEnd: ""})
+	if err == nil && now.DeletionTimestamp != nil {
+		err = c.podError(claim, ErrNotKept, "", "its claim is being deleted")
+	}
 	return err
 }
 
 // dropOverdueFiles removes the files of a sandbox without a pod whose end was long ago, unless a
-// launch takes them meanwhile, and reports whether it did.
+// launch takes them or a pause keeps them meanwhile, and reports whether it did.
 func (c *cluster) dropOverdueFiles(ctx context.Context, id string) (bool, error) {
 	claim, err := c.pausedClaim(ctx, id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, errAnotherLaunch) {
@@ -113,8 +117,14 @@ func (c *cluster) dropOverdueFiles(ctx context.Context, id string) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	if ends := filesEnd(claim); ends.IsZero() || time.Since(ends) < filesStay {
+	if !isOverdue(claim) {
 		return false, nil
 	}
-	return c.discardFiles(ctx, id, claim)
+	return c.discardFiles(ctx, id, claim, isOverdue)
+}
+
+// isOverdue reports whether the files in a claim without a pod have stayed for long enough.
+func isOverdue(claim *corev1.PersistentVolumeClaim) bool {
+	ends := filesEnd(claim)
+	return !ends.IsZero() && time.Since(ends) >= filesStay
 }
