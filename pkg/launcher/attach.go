@@ -72,13 +72,7 @@ func (o *openPod) greet(ctx context.Context, client *podapi.Client, config *poda
 	if o.warm == nil {
 		return o.awaitAgent(ctx, client, config)
 	}
-	for {
-		err := o.configure(ctx, client, config)
-		if !errors.Is(err, podapi.ErrUnavailable) || ctx.Err() != nil {
-			return o.warm.info, err
-		}
-		sleep(ctx, firstRetry)
-	}
+	return o.warm.info, o.awaitAnswer(ctx, func(ctx context.Context) error { return o.configure(ctx, client, config) })
 }
 
 // configure gives the agent its configuration, and again after each of its restarts.
@@ -109,19 +103,56 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config 
 		<-observed
 		o.state.saw(nil)
 	}()
-	for {
-		info, err := client.Info(ctx)
-		if err == nil {
+	var info podapi.Info
+	err := o.awaitAnswer(ctx, func(ctx context.Context) (err error) {
+		if info, err = client.Info(ctx); err == nil {
 			err = o.configure(ctx, client, config)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return info, o.tooLate(ctx)
-		case !errors.Is(err, podapi.ErrUnavailable):
-			return info, err
+		return err
+	})
+	if ctx.Err() != nil {
+		err = o.tooLate(ctx)
+	}
+	return info, err
+}
+
+// errSilent says that an agent does not answer by a connection that it keeps.
+var errSilent = fmt.Errorf("%w: %s", podapi.ErrUnavailable, takesConns)
+
+const takesConns = "it takes connections, and answers no call"
+
+// awaitAnswer makes the first calls of an agent until they have an answer, or silentConns connections
+// had none: then the error is ErrNotReady.
+func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) error) error {
+	for silent := 0; ; {
+		err := o.try(ctx, calls)
+		if errors.Is(err, errSilent) {
+			if silent++; silent == silentConns {
+				return o.podError(o.pod, ErrNotReady, "", takesConns)
+			}
+		}
+		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
+			return err
 		}
 		sleep(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}
+}
+
+// try makes calls, which may wait for a connection, within answerTimeout. If there was one all the
+// time, it is closed, and the error is errSilent.
+func (o *openPod) try(ctx context.Context, calls func(context.Context) error) error {
+	before := o.connection()
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err := calls(ctx)
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded): // the agent may be the first to see that it is too late
+		return err
+	case before != nil && before == o.connection():
+		before.Close()
+		return errSilent
+	}
+	return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 }
 
 // tooLate returns why ctx ended. If that was a deadline, it adds why there is no

@@ -80,6 +80,13 @@ func (o *openPod) dial(ctx context.Context) (net.Conn, error) {
 	return o.conn, nil
 }
 
+// connection returns the latest connection; nil if it is closed.
+func (o *openPod) connection() *podConn {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.conn
+}
+
 // podConn is a connection to a pod. Once it is closed, nothing keeps what it takes.
 type podConn struct {
 	net.Conn
