@@ -130,7 +130,9 @@ func tracedTo(t *testing.T, c *collector, variables ...string) *traced {
 // send sends a request, with headers given as "Name: value", and reads its answer.
 func (d *traced) send(method, path, body string, headers ...string) *http.Response {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), method, d.url+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(d.Context(), hung)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
 	if err != nil {
 		d.Fatal(err)
 	}

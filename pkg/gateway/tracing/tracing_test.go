@@ -150,25 +150,6 @@ func TestHostileTextsDoNotLoseSpans(t *testing.T) {
 	}
 }
 
-// More spans come than can wait, and nobody takes them: neither the calls nor the end wait for it.
-func TestCollectorsThatHangDelayNothing(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	for name, to := range map[string]string{"silent": "http://" + silent.Addr().String(), "dead": "http://127.0.0.1:1"} {
-		t.Run(name, func(t *testing.T) {
-			d := tracedTo(t, &collector{}, "OTEL_EXPORTER_OTLP_ENDPOINT="+to, "OTEL_BSP_MAX_QUEUE_SIZE=2", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1")
-			for range 50 {
-				if r := d.send("GET", own, ""); r.StatusCode != 200 {
-					t.Fatal(r.Status)
-				}
-			}
-		})
-	}
-}
-
 func TestTracesAreMadeOnlyIfTheVariablesAskForThem(t *testing.T) {
 	for _, variables := range [][]string{
 		nil,
