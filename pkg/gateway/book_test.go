@@ -208,7 +208,7 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-func TestAmountsOfASpec(t *testing.T) {
+func TestQuotaCountsTheLimitsOfASpec(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	}

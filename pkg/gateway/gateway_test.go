@@ -132,7 +132,7 @@ func (d *door) walk(steps ...step) {
 	}
 }
 
-func TestLifeOfASandbox(t *testing.T) {
+func TestSandboxIsMadeOnceFoundAndRemoved(t *testing.T) {
 	d := newDoor(t)
 	d.walk(
 		step{"GET", "/api/v1/sandboxes", "", nil, 200, `"sandboxes":\[\]`},
@@ -160,7 +160,7 @@ func TestLifeOfASandbox(t *testing.T) {
 	)
 }
 
-func TestFiles(t *testing.T) {
+func TestFilesAreReadAndChanged(t *testing.T) {
 	d := newDoor(t)
 	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
 	d.walk(
@@ -265,7 +265,7 @@ func TestTreeComesAndGoesWhole(t *testing.T) {
 	)
 }
 
-func TestExec(t *testing.T) {
+func TestExecAnswersHowItsCommandEnded(t *testing.T) {
 	d := newDoor(t)
 	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
 	const lines = "Accept: application/jsonl"

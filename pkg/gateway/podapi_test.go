@@ -88,7 +88,7 @@ func collect[T any](t *testing.T, all func(func(T, error) bool)) (got []T) {
 	return got
 }
 
-func TestFilesByPodapi(t *testing.T) {
+func TestFilesAreReadAndChangedByPodapi(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
 	c, ctx := d.client("a", "job-1"), t.Context()
@@ -139,7 +139,7 @@ func TestFilesByPodapi(t *testing.T) {
 	}
 }
 
-func TestCommandsByPodapi(t *testing.T) {
+func TestCommandsRunByPodapi(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
 	c, ctx := d.client("a", "job-1"), t.Context()
@@ -188,7 +188,7 @@ func TestCommandsByPodapi(t *testing.T) {
 	}
 }
 
-func TestPortsByPodapi(t *testing.T) {
+func TestPortsAreReachedByPodapi(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
 	c := d.client("a", "job-1")

@@ -65,7 +65,7 @@ func methodsOf(t *testing.T) (paths []string) {
 	return paths
 }
 
-func TestRefusedCallsOfPodapi(t *testing.T) {
+func TestRefusedCallsOfPodapiSayWhy(t *testing.T) {
 	d := newDoor(t)
 	d.writeKeys("tenants:\n  acme:\n    keys:\n    - sha256: " + hashOf("a") + "\n  slow:\n    rate: {requests_per_second: 0.001, burst: 1}\n    keys:\n    - sha256: " + hashOf("s") + "\n")
 	d.sandbox()

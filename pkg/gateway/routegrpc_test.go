@@ -53,7 +53,7 @@ func (s *grpcServer) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallSe
 	}
 }
 
-func TestGRPC(t *testing.T) {
+func TestCallsOfGRPCReachAServer(t *testing.T) {
 	d := newDoor(t)
 	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"web"}`)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -49,7 +49,7 @@ func TestConnectionThatIsUpgradedFlowsBothWays(t *testing.T) {
 	}
 }
 
-func TestWebSocket(t *testing.T) {
+func TestWebSocketReachesAServer(t *testing.T) {
 	d := newDoor(t)
 	ended := make(chan error, 1)
 	port, host := d.serve(func(w http.ResponseWriter, r *http.Request) {

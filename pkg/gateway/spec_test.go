@@ -54,7 +54,7 @@ func testPolicy() *Policy {
 // sameSpec compares Specs but for their labels, one of which is random.
 var sameSpec = cmp.Options{cmpopts.IgnoreUnexported(launcher.Spec{}), cmpopts.IgnoreFields(launcher.Spec{}, "Labels")}
 
-func TestSpecOfACreate(t *testing.T) {
+func TestCreateSaysWhatItsSpecIs(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	}
@@ -193,7 +193,7 @@ func TestCreateThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestPatternsOfImages(t *testing.T) {
+func TestImagesAreAllowedByPatterns(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0f", 32)
 	for pattern, refs := range map[string]struct{ allowed, refused []string }{
 		"python":                {[]string{"python", "python:3", "python" + digest, "python:3" + digest}, []string{"docker.io/library/python", "python2", "x/python", "python/x"}},

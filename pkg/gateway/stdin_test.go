@@ -79,7 +79,7 @@ func TestInputComesInPartsByOffset(t *testing.T) {
 	}
 }
 
-func TestInputThatCannotBe(t *testing.T) {
+func TestInputThatCannotBeIsRefused(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
 	p := d.detached(`{"args":["sleep","300"],"detach":true}`)

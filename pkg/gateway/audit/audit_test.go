@@ -344,7 +344,7 @@ func TestALogOfADeviceThatIsFullRefusesActs(t *testing.T) {
 	}
 }
 
-func TestKeysOfALog(t *testing.T) {
+func TestKeyOfALogIsMadeOnceAndReadIfItIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.pem")
 	if _, err := audit.LoadKey(path); !errors.Is(err, fs.ErrNotExist) {

@@ -25,7 +25,7 @@ func again(t *testing.T, dir string) *exec.Cmd {
 }
 
 // Whatever began before a process is killed is in its log, and nothing of it is damaged.
-func TestALogOfAProcessThatIsKilled(t *testing.T) {
+func TestALogIsWholeUpToTheKillOfItsProcess(t *testing.T) {
 	if dir := os.Getenv(logDir); dir != "" {
 		actUntilKilled(t, dir)
 		return
@@ -94,7 +94,7 @@ func actUntilKilled(t *testing.T, dir string) {
 }
 
 // No act begins while a file system is full, and the log goes on when it has room.
-func TestALogOfAFileSystemThatIsFull(t *testing.T) {
+func TestALogRefusesActsWhileItsFileSystemIsFull(t *testing.T) {
 	if dir := os.Getenv(logDir); dir != "" {
 		fillUp(t, dir)
 		return

@@ -103,7 +103,7 @@ func TestRequestThatStopsIsBrokenOff(t *testing.T) {
 }
 
 // Between messages a caller may be silent for as long as it likes, within one it may not.
-func TestSilence(t *testing.T) {
+func TestCallerMayBeSilentBetweenMessagesAndNotWithinOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, more := io.Pipe()
 		s := rawgrpc.Accept(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", body), time.Minute)
@@ -135,7 +135,7 @@ func TestStatusIsWholeInTheTrailer(t *testing.T) {
 	}
 }
 
-func TestTimeout(t *testing.T) {
+func TestTimeoutIsReadAsGRPCWritesIt(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "1S": time.Second, "99999999H": 1<<63 - 1, "20m": 20 * time.Millisecond, "0n": 0,
 		"1": -1, "S": -1, "-1S": -1, "123456789n": -1, "1 S": -1, "+1S": -1,
