@@ -104,86 +104,102 @@ func forget(t *testing.T, c *launchertest.Cluster, id string, by time.Duration) 
 	age(t, c, id, by)
 }
 
+// outlived is the sandbox job, whose agent does not end it when its lifetime is over.
+type outlived struct {
+	*testing.T
+	c   *launchertest.Cluster
+	k   *launcher.Kubernetes
+	pod string // the first one, and the claim
+}
+
+// sweep expects that there is something to sweep, or not.
+func (o *outlived) sweep(want bool) {
+	o.Helper()
+	if got, err := o.k.Sweep(o.Context(), "job"); got != want || err != nil {
+		o.Errorf("it was swept: %v, %v; want %v", got, err, want)
+	}
+}
+
+func (o *outlived) pause() {
+	o.Helper()
+	if err := o.k.Pause(o.Context(), "job"); err != nil {
+		o.Fatal(err)
+	}
+}
+
+func (o *outlived) resume() {
+	o.Helper()
+	s, err := o.k.Resume(o.Context(), "job")
+	if err != nil {
+		o.Fatal(err)
+	}
+	s.Close()
+}
+
+// end has its lifetime be over, and expects the sweep to leave its files.
+func (o *outlived) end() {
+	o.Helper()
+	patch := annotations(podmeta.AnnotationExpires, ago(2*time.Minute))
+	if _, err := o.c.API(o.T).CoreV1().Pods(o.c.Namespace).Patch(o.Context(), o.pod, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		o.Fatal(err)
+	}
+	o.sweep(true)
+	harness.Await(o.T, "the pause", func() bool {
+		s, err := o.k.Find(o.Context(), "job")
+		return err == nil && s.State == launcher.Paused
+	})
+	o.sweep(false)
+}
+
+// filesEnd says when the files go: since which time, and of which resumption.
+func (o *outlived) filesEnd(text string) {
+	o.Helper()
+	patch := annotations(podmeta.AnnotationFilesEnd, text)
+	if _, err := o.c.API(o.T).CoreV1().PersistentVolumeClaims(o.c.Namespace).Patch(o.Context(), o.pod, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// annotations returns a patch.
+func annotations(name, value string) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, name, value)
+}
+
+func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339Nano) }
+
 // A sandbox that outlives its lifetime is ended, and its files stay for a day, in which it can be
 // resumed. What lives, and what was resumed since, is left alone.
 func TestSweepEndsWhatOutlivesItsLifetime(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k, spec := c.Launcher(), keptSpec(t, c, "job")
+	spec := keptSpec(t, c, "job")
 	spec.Pod.Lifetime = time.Hour
-	harness.Launch(t, k, spec).Close()
-	sweep := func(want bool) {
-		t.Helper()
-		if got, err := k.Sweep(t.Context(), "job"); got != want || err != nil {
-			t.Errorf("it was swept: %v, %v; want %v", got, err, want)
-		}
-	}
-	state := func(want launcher.State) {
-		t.Helper()
-		harness.Await(t, "the state "+string(want), func() bool {
-			s, err := k.Find(t.Context(), "job")
-			return err == nil && s.State == want
-		})
-	}
-	pod := podOf(t, c, "job")
-	annotate := func(kind, name string, notes map[string]string) {
-		t.Helper()
-		var patch []string
-		for key, value := range notes {
-			patch = append(patch, fmt.Sprintf("%q:%q", key, value))
-		}
-		text := []byte(`{"metadata":{"annotations":{` + strings.Join(patch, ",") + `}}}`)
-		var err error
-		if kind == "pod" {
-			_, err = c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), name, types.MergePatchType, text, metav1.PatchOptions{})
-		} else {
-			_, err = c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Patch(t.Context(), name, types.MergePatchType, text, metav1.PatchOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ago := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339Nano) }
-	end := func() { // as if the agent did not end itself
-		annotate("pod", pod.Name, map[string]string{podmeta.AnnotationExpires: ago(2 * time.Minute)})
-		sweep(true)
-		state(launcher.Paused)
-		sweep(false) // its files stay for now
-	}
-	sweep(false) // it lives
-	end()
-	if s, err := k.Find(t.Context(), "job"); err != nil || time.Since(s.Expires) < 2*time.Minute {
+	o := &outlived{T: t, c: c, k: c.Launcher()}
+	harness.Launch(t, o.k, spec).Close()
+	o.pod = podOf(t, c, "job").Name
+	o.sweep(false) // it lives
+	o.end()
+	if s, err := o.k.Find(t.Context(), "job"); err != nil || time.Since(s.Expires) < 2*time.Minute {
 		t.Errorf("it is %+v, %v: want its end", s, err)
 	}
 	longAgo := ago(25*time.Hour) + " "
-	s, err := k.Resume(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	annotate("claim", pod.Name, map[string]string{podmeta.AnnotationFilesEnd: longAgo}) // of the first pod
-	if err := k.Pause(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	sweep(false)
-	if s, err = k.Resume(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	end()
-	if err := k.Pause(t.Context(), "job"); err != nil { // by somebody who wants the files
-		t.Fatal(err)
-	}
-	if s, err := k.Find(t.Context(), "job"); err != nil || !s.Expires.IsZero() {
+	o.resume()
+	o.filesEnd(longAgo) // of the first pod
+	o.pause()
+	o.sweep(false)
+	o.resume()
+	o.end()
+	o.pause() // by somebody who wants the files
+	if s, err := o.k.Find(t.Context(), "job"); err != nil || !s.Expires.IsZero() {
 		t.Errorf("its files go at %v although it was paused by hand: %v", s.Expires, err)
 	}
-	claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), o.pod, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	annotate("claim", pod.Name, map[string]string{podmeta.AnnotationFilesEnd: longAgo + claim.Annotations[podmeta.AnnotationResumed]})
-	sweep(true)
-	if _, err := k.Find(t.Context(), "job"); !errors.Is(err, launcher.ErrNotFound) {
+	o.filesEnd(longAgo + claim.Annotations[podmeta.AnnotationResumed])
+	o.sweep(true)
+	if _, err := o.k.Find(t.Context(), "job"); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("it is left: %v", err)
 	}
 }
