@@ -66,11 +66,14 @@ const (
 	// (Expect: 100-continue). Then it is sent all the same, as curl does.
 	continueTime = time.Second
 	// What strangers may have looked up: for how long it counts, after which time it failed, how
-	// many sandboxes are remembered, and how many are looked up at a time.
-	lookupFor     = 2 * time.Second
-	lookupTime    = 5 * time.Second
-	lookupLimit   = 4096
-	lookupsAtOnce = 8
+	// many of a tenant's sandboxes are remembered, for how long one that was found takes room after it
+	// counts, how many are looked up at a time, and how many of a tenant that are new, or again.
+	lookupFor       = 2 * time.Second
+	lookupTime      = 5 * time.Second
+	lookupLimit     = 1024
+	lookupKept      = time.Minute
+	lookupsAtOnce   = 8
+	lookupsOfTenant = 2
 	// keyFileLimit is how large the file of keys may be: as large as a Secret, in bytes.
 	keyFileLimit = 1 << 20
 	// keyFileTime is how long a file of keys that looks unchanged is taken to be so.

@@ -338,7 +338,7 @@ func (l *slowFinds) Find(ctx context.Context, id string) (launcher.Summary, erro
 }
 
 func TestStrangersHoldUpNoLink(t *testing.T) {
-	const atOnce = 8
+	const atOnce = 2 // of a tenant
 	slow := &slowFinds{begun: make(chan struct{}), goOn: make(chan struct{})}
 	d := newDoor(t, func(o *gateway.Options) {
 		slow.Launcher = o.Launcher

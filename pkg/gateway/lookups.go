@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,14 +13,22 @@ import (
 )
 
 // lookups find out about sandboxes for those who have shown no token, at a bounded price: what is
-// found, or not, counts for a moment, and few are looked up at a time.
+// found, or not, counts for a moment, and few are looked up at a time. Strangers can ask for any
+// number of names, so each tenant has a part of its own, and those that were there before go on
+// beside new ones.
 type lookups struct {
 	find  func(ctx context.Context, id string) (launcher.Summary, error)
 	life  context.Context // of the gateway
-	slots chan struct{}
+	slots chan struct{}   // of all tenants
 
-	mu   sync.Mutex
-	byID map[string]*lookup
+	mu       sync.Mutex
+	byTenant map[string]*tenantLookups // of those that there are or were
+}
+
+// tenantLookups are those of a tenant's sandboxes. lookups.mu guards byName.
+type tenantLookups struct {
+	byName     map[string]*lookup
+	new, again chan struct{} // slots for names that were not there when they were last looked up, and for the others
 }
 
 // lookup is one sandbox that was looked up, or is being so.
@@ -30,14 +40,14 @@ type lookup struct {
 }
 
 func newLookups(life context.Context, find func(context.Context, string) (launcher.Summary, error)) *lookups {
-	return &lookups{find: find, life: life, slots: make(chan struct{}, lookupsAtOnce), byID: map[string]*lookup{}}
+	return &lookups{find: find, life: life, slots: make(chan struct{}, lookupsAtOnce), byTenant: map[string]*tenantLookups{}}
 }
 
 var errLookups = &refusal{http.StatusServiceUnavailable, "unavailable", "too many sandboxes are looked up at once"}
 
-// get describes a sandbox.
-func (l *lookups) get(ctx context.Context, id string) (launcher.Summary, error) {
-	found, err := l.join(id)
+// get describes a tenant's sandbox. The tenant is one that there is.
+func (l *lookups) get(ctx context.Context, tenant, name string) (launcher.Summary, error) {
+	found, err := l.join(tenant, name)
 	if err != nil {
 		return launcher.Summary{}, err
 	}
@@ -50,40 +60,62 @@ func (l *lookups) get(ctx context.Context, id string) (launcher.Summary, error) 
 }
 
 // join returns the lookup of a sandbox, which it begins if there is none that still counts.
-func (l *lookups) join(id string) (*lookup, error) {
+func (l *lookups) join(tenant, name string) (*lookup, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if found := l.byID[id]; found != nil && (!found.isDone() || time.Now().Before(found.until)) {
-		return found, nil
+	of := l.byTenant[tenant]
+	if of == nil {
+		of = &tenantLookups{byName: map[string]*lookup{}, new: make(chan struct{}, lookupsOfTenant), again: make(chan struct{}, lookupsOfTenant)}
+		l.byTenant[tenant] = of
 	}
-	if len(l.byID) >= lookupLimit {
-		for other, found := range l.byID {
-			if found.isDone() {
-				delete(l.byID, other)
-			}
-		}
+	last := of.byName[name]
+	if last != nil && (!last.isDone() || time.Now().Before(last.until)) {
+		return last, nil
 	}
-	if len(l.byID) >= lookupLimit {
+	if last == nil && !of.makeRoom() {
 		return nil, errLookups
 	}
-	found := &lookup{done: make(chan struct{})}
-	l.byID[id] = found
-	go l.fill(id, found)
+	found, own := &lookup{done: make(chan struct{})}, of.new
+	if last != nil && last.err == nil {
+		own = of.again
+	}
+	of.byName[name] = found
+	go l.fill(launcherID(tenant, name), found, own)
 	return found, nil
 }
 
-func (l *lookups) fill(id string, found *lookup) {
+// makeRoom reports whether there is room for another name. It first forgets what was not found, then
+// what has not been asked for lately.
+func (t *tenantLookups) makeRoom() bool {
+	for _, goes := range []func(*lookup) bool{
+		func(*lookup) bool { return false },
+		func(f *lookup) bool { return f.err != nil },
+		func(f *lookup) bool { return time.Since(f.until) > lookupKept },
+	} {
+		maps.DeleteFunc(t.byName, func(_ string, f *lookup) bool { return f.isDone() && goes(f) })
+		if len(t.byName) < lookupLimit {
+			return true
+		}
+	}
+	return false
+}
+
+// fill looks a sandbox up when there is a slot of the tenant's own, and one of all.
+func (l *lookups) fill(id string, found *lookup, own chan struct{}) {
 	defer close(found.done)
 	defer func() { found.until = time.Now().Add(lookupFor) }()
 	ctx, cancel := context.WithTimeout(l.life, lookupTime)
 	defer cancel()
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-		found.summary, found.err = l.find(ctx, id)
-	case <-ctx.Done():
-		found.err = errLookups
+	for _, slots := range []chan struct{}{own, l.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			found.err = errLookups
+			return
+		}
 	}
+	found.summary, found.err = l.find(ctx, id)
 }
 
 func (f *lookup) isDone() bool {
@@ -97,9 +129,12 @@ func (f *lookup) isDone() bool {
 
 // forget makes the next get look again, because this gateway has changed something.
 func (l *lookups) forget(id string) {
+	tenant, name, _ := strings.Cut(id, separator)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.byID, id)
+	if of := l.byTenant[tenant]; of != nil {
+		delete(of.byName, name)
+	}
 }
 
 // forgetLookups is forget of all lookups.
@@ -123,7 +158,7 @@ func (g *Gateway) known(ctx context.Context, from *lookups, t *target) (launcher
 	if _, err := g.Tenants.Policy(ctx, t.tenant); err != nil {
 		return launcher.Summary{}, launcher.ErrNotFound
 	}
-	s, err := from.get(ctx, launcherID(t.tenant, t.name))
+	s, err := from.get(ctx, t.tenant, t.name)
 	if _, ours := errors.AsType[*refusal](err); err == nil || ours || ctx.Err() != nil {
 		return s, err
 	}
