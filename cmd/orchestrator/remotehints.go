@@ -38,6 +38,8 @@ var gatewayHints = []hint{
 	{is: isErr(launcher.ErrCrashLoop), say: "choose another --image; whoever runs the gateway says what it must have"},
 	{is: isErr(launcher.ErrStale), say: `"orchestrator resume %s" goes on with one that was launched with --keep-workspace, "orchestrator down %s" and "orchestrator up %s" make another`},
 	{is: isDecidedByGateway, say: "whoever runs the gateway decides this"},
+	{is: isErr(podapi.ErrCut), say: `"orchestrator describe %s" says whether the gateway and the agent still answer`},
+	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator describe %s" says whether the gateway and the agent still answer`},
 }
 
 // isNoGateway reports whether err says that there was no gateway to answer.
