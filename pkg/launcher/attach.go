@@ -116,21 +116,10 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config 
 	return info, err
 }
 
-// errSilent says that an agent does not answer by a connection that it keeps.
-var errSilent = fmt.Errorf("%w: %s", podapi.ErrUnavailable, takesConns)
-
-const takesConns = "it takes connections, and answers no call"
-
-// awaitAnswer makes the first calls of an agent until they have an answer, or silentConns connections
-// had none: then the error is ErrNotReady.
+// awaitAnswer makes the first calls of an agent until they have an answer.
 func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) error) error {
-	for silent := 0; ; {
+	for {
 		err := o.try(ctx, calls)
-		if errors.Is(err, errSilent) {
-			if silent++; silent == silentConns {
-				return o.podError(o.pod, ErrNotReady, "", takesConns)
-			}
-		}
 		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
 			return err
 		}
@@ -138,19 +127,18 @@ func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) e
 	}
 }
 
-// try makes calls, which may wait for a connection, within answerTimeout. If there was one all the
-// time, it is closed, and the error is errSilent.
+// try makes calls, which may wait for a connection, within answerTimeout. A connection that was there
+// all the time is closed, so that another one takes its place.
 func (o *openPod) try(ctx context.Context, calls func(context.Context) error) error {
 	before := o.connection()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	err := calls(ctx)
-	switch {
-	case !errors.Is(err, context.DeadlineExceeded): // the agent may be the first to see that it is too late
+	if !errors.Is(err, context.DeadlineExceeded) { // the agent may be the first to see that it is too late
 		return err
-	case before != nil && before == o.connection():
+	}
+	if before != nil && before == o.connection() {
 		before.Close()
-		return errSilent
 	}
 	return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 }

@@ -74,9 +74,6 @@ const (
 	// than a millisecond, or a second or two if a packet is lost. If a policy drops
 	// all packets, the error comes after this time.
 	addressTimeout = 5 * time.Second
-	// silentConns is how many connections to a pod's agent are tried that it keeps and where it answers
-	// no call for answerTimeout: a connection may be broken for calls alone, but not each.
-	silentConns = 3
 	// otherAgentPatience is how long another agent than the pod's may answer before
 	// that is an error. An agent that restarts between two looks at its key has a new
 	// one, and an address may belong to another pod for as long as its node takes to

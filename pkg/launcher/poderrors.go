@@ -12,7 +12,7 @@ var (
 	ErrUnschedulable  = errors.New("no node can hold the pod")
 	ErrCannotStart    = errors.New("the container cannot start") // its image may have no podagent, or not be allowed to run
 	ErrCrashLoop      = errors.New("the container keeps ending")
-	ErrNotReady       = errors.New("the agent did not answer in time")   // within the ReadyTimeout or until the caller's deadline, or by any of three connections
+	ErrNotReady       = errors.New("the agent did not answer in time")   // within the ReadyTimeout, or until the caller's deadline
 	ErrRejected       = errors.New("the cluster does not admit the pod") // by a quota, a Pod Security Standard, a policy
 	ErrForbidden      = errors.New("permission is missing")
 	ErrNoNamespace    = errors.New("there is no such namespace")
