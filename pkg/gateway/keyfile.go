@@ -3,28 +3,21 @@ package gateway
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/internal/reread"
 )
 
-// watchedFile is what was found in the file of keys, and when.
-//
-// A mounted Secret changes by a symbolic link in the path: the file is another one then. A file
-// that is written in place may look the same, with another content, so it is also read anew every
-// while, and its digest compared.
+// watchedFile is what was found in the file of keys.
 type watchedFile struct {
-	mu   sync.Mutex
-	seen os.FileInfo // nil if there was none
-	at   time.Time   // when it was read
-	sum  [sha256.Size]byte
-	file keyFile
-	err  error
+	mu      sync.Mutex
+	content reread.File
+	file    keyFile
+	err     error
 }
 
 // Load reads the file, if it has changed, and says what is wrong with it.
@@ -38,22 +31,10 @@ func (k *Keys) read() (keyFile, error) {
 	w := &k.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, err := os.Stat(k.Path)
-	if err == nil && w.seen != nil && time.Since(w.at) < keyFileTime && same(w.seen, now) {
-		return w.file, w.err
-	}
-	var data []byte
-	if err == nil && !now.Mode().IsRegular() {
-		err = errors.New(k.Path + " is not a regular file") // a pipe could be read once
-	}
-	if err == nil {
-		data, err = readBounded(k.Path)
-	}
-	w.seen, w.at = now, time.Now()
-	if sum := sha256.Sum256(data); err != nil {
+	switch data, changed, err := w.content.Read(k.Path, keyFileLimit, keyFileTime); {
+	case err != nil:
 		k.unreadable(err)
-	} else if sum != w.sum {
-		w.sum = sum
+	case changed:
 		k.parse(data)
 	}
 	return w.file, w.err
@@ -66,7 +47,7 @@ func (k *Keys) unreadable(err error) {
 	if w.err == nil || w.err.Error() != err.Error() {
 		k.log().Error("nobody is let in", "error", err)
 	}
-	w.file, w.err, w.sum = keyFile{}, err, [sha256.Size]byte{}
+	w.file, w.err = keyFile{}, err
 }
 
 // parse takes over new content.
@@ -81,25 +62,6 @@ func (k *Keys) parse(data []byte) {
 }
 
 func (k *Keys) log() *slog.Logger { return cmp.Or(k.Log, slog.New(slog.DiscardHandler)) }
-
-// same reports whether a file looks as it did.
-func same(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-// readBounded reads a file of up to keyFileLimit bytes.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, keyFileLimit+1))
-	if err == nil && len(data) > keyFileLimit {
-		err = errors.New("it is larger than a Secret can be")
-	}
-	return data, err
-}
 
 // caller returns whose key a token is. Its digest is looked up, and nobody can choose that: so the
 // time this takes tells nothing.

@@ -11,13 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/podagent/podagent/internal/reread"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -27,10 +27,10 @@ import (
 type LinkKeys struct {
 	Path string
 
-	mu   sync.Mutex
-	seen os.FileInfo
-	keys [][]byte
-	err  error
+	mu      sync.Mutex
+	content reread.File
+	keys    [][]byte
+	err     error
 }
 
 // linkKeySize is the least, in bytes: what HMAC-SHA256 makes full use of (RFC 2104).
@@ -48,22 +48,16 @@ func (k *LinkKeys) read() ([][]byte, error) {
 	if k.Path == "" && k.keys != nil { // made up
 		return k.keys, nil
 	}
-	now, err := os.Stat(k.Path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the keys of links: %w", err)
-	}
-	if k.seen == nil || !same(k.seen, now) {
-		k.seen = now
-		k.keys, k.err = readLinkKeys(k.Path)
+	switch data, changed, err := k.content.Read(k.Path, keyFileLimit, keyFileTime); {
+	case err != nil:
+		k.keys, k.err = nil, fmt.Errorf("cannot read the keys of links: %w", err)
+	case changed:
+		k.keys, k.err = parseLinkKeys(k.Path, data)
 	}
 	return k.keys, k.err
 }
 
-func readLinkKeys(path string) ([][]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the keys of links: %w", err)
-	}
+func parseLinkKeys(path string, data []byte) ([][]byte, error) {
 	var keys [][]byte
 	for line := range bytes.Lines(data) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -47,16 +48,7 @@ func (g *Gateway) sweepOn(ctx context.Context) {
 			settled = time.Now()
 			g.settleBooks(ctx)
 		}
-		sleep(ctx, sweepInterval)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		delay.For(ctx, sweepInterval)
 	}
 }
 

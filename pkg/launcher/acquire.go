@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/launchtrace"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -210,7 +211,7 @@ func (c *cluster) checkAfterwards(ctx context.Context, made *corev1.Pod) error {
 func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		sleep(lasting, grace)
+		delay.For(lasting, grace)
 		cancel()
 	})
 	return lasting, func() { stop(); cancel() }
@@ -341,7 +342,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; a conflict means that the pod has changed
-			sleep(ctx, apiRetry)
+			delay.For(ctx, apiRetry)
 		}
 	}
 }

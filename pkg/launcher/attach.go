@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -123,7 +124,7 @@ func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) e
 		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
 			return err
 		}
-		sleep(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
+		delay.For(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}
 }
 
@@ -172,7 +173,7 @@ func (o *openPod) observe(ctx context.Context) error {
 			return err
 		case err != nil:
 			o.log.Debug("cannot watch pod", "pod", o.pod.Name, "error", err)
-			sleep(ctx, apiRetry)
+			delay.For(ctx, apiRetry)
 		}
 	}
 }

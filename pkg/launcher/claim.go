@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -249,7 +250,7 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 		if err != nil {
 			return err
 		}
-		sleep(ctx, wait)
+		delay.For(ctx, wait)
 		if ctx.Err() != nil {
 			return fmt.Errorf("claim %s/%s is still being deleted, as long as a pod uses it or it has finalizers: %w", c.namespace, claim.Name, context.Cause(ctx))
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -85,7 +86,7 @@ func (c *cluster) held(ctx context.Context, id string) (*corev1.Pod, *corev1.Per
 		if pod == nil || time.Since(since) > holdingPatience {
 			err = c.takeBack(ctx, held, pod)
 		} else {
-			sleep(ctx, wait)
+			delay.For(ctx, wait)
 		}
 		if err == nil {
 			err = context.Cause(ctx)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -165,7 +166,7 @@ func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
 		}
-		sleep(ctx, leaseRetry)
+		delay.For(ctx, leaseRetry)
 	}
 	return s.pod.discardMade(ctx, pod)
 }
@@ -179,7 +180,7 @@ func (o *openPod) isThere(ctx context.Context) bool {
 // renew renews the lease until ctx ends. It returns why the lease is lost.
 func (l *lease) renew(ctx context.Context) error {
 	for wait := leasePeriod; ; {
-		sleep(ctx, wait)
+		delay.For(ctx, wait)
 		began := time.Now()
 		err := l.renewOnce(ctx)
 		switch {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // reasonOOMKilled is the node's reason for a container that the kernel killed
@@ -19,7 +21,7 @@ const reasonOOMKilled = "OOMKilled"
 // need a while to report that. The result is nil if nothing is known when ctx ends,
 // if the permission is missing, or if another owner has the agent by now.
 func (o *openPod) whyLost(ctx context.Context) error {
-	for ; ctx.Err() == nil; sleep(ctx, apiRetry) {
+	for ; ctx.Err() == nil; delay.For(ctx, apiRetry) {
 		if err := o.isDead(); errors.Is(err, ErrOwned) {
 			return nil
 		} else if err != nil {

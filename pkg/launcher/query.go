@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -37,6 +38,6 @@ func (o *openPod) retryShortly(ctx context.Context, try, tries int, err error) e
 	if try >= tries {
 		return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 	}
-	sleep(ctx, time.Duration(try)*firstRetry)
+	delay.For(ctx, time.Duration(try)*firstRetry)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -88,7 +89,7 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 		return IdentityVersion{}, err
 	}
 	change := old.shown()
-	if sleep(ctx, settleTime); ctx.Err() != nil {
+	if delay.For(ctx, settleTime); ctx.Err() != nil {
 		return change, fmt.Errorf("version %d of the identity is retiring: %w", version, context.Cause(ctx))
 	}
 	change.Sandboxes, change.Others, err = c.useGoodKeys(ctx)
@@ -156,7 +157,7 @@ func (c *cluster) useGoodKeys(ctx context.Context) (told, others int, err error)
 	if _, err := c.identities.fresh(ctx, 0); err != nil {
 		return 0, 0, err
 	}
-	for late := time.Now().Add(startPatience); ; sleep(ctx, time.Second) {
+	for late := time.Now().Add(startPatience); ; delay.For(ctx, time.Second) {
 		told, others, err = c.tellAll(ctx, true)
 		if !errors.Is(err, errStarting) || ctx.Err() != nil || time.Now().After(late) {
 			return told, others, errors.Join(err, c.signAll(ctx))

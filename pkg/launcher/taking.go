@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -129,7 +130,7 @@ func (c *cluster) settle(ctx context.Context, pod *corev1.Pod, held *coordinatio
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return nil, err
 		case !apierrors.IsConflict(err): // the API server is away; a conflict means that the pod has changed
-			sleep(ctx, apiRetry)
+			delay.For(ctx, apiRetry)
 		}
 	}
 }

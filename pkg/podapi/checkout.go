@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podagent/podagent/internal/delay"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -54,7 +55,7 @@ func (c *Client) checkout(ctx context.Context, request *pb.CheckoutRequest) (*pb
 		if status.Code(err) != codes.Unavailable || wire.Detail(err) != nil || try == checkoutTries || c.closed.Load() {
 			return r, err
 		}
-		pause(ctx, resumeDelay(try))
+		delay.For(ctx, resumeDelay(try))
 	}
 }
 

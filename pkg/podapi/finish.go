@@ -8,6 +8,8 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // fail ends the run because its output cannot be delivered.
@@ -49,7 +51,7 @@ func (p *Process) leaveRunning() bool {
 func (p *Process) detachApart(from *execStream) {
 	for tries := 1; p.control.uses(from) && p.life.Err() == nil; tries++ {
 		p.tryDetach()
-		pause(p.life, resumeDelay(tries))
+		delay.For(p.life, resumeDelay(tries))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"syscall"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // Forward joins each connection that l accepts with one to a port of the sandbox,
@@ -34,7 +36,7 @@ func (c *Client) Forward(ctx context.Context, l net.Listener, port int, report f
 			return ctx.Err()
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
 			report(err)
-			pause(ctx, acceptPause)
+			delay.For(ctx, acceptPause)
 		default:
 			return err
 		}

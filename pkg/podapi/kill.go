@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // A run kills its process with a separate call, not with its stream. While the
@@ -35,7 +37,7 @@ func (p *Process) insist() {
 	defer cancel()
 	err := p.client.Signal(ctx, p.id, syscall.SIGKILL)
 	for try := 1; errors.Is(err, ErrUnavailable) && p.mayRun(ctx); try++ {
-		pause(ctx, resumeDelay(try))
+		delay.For(ctx, resumeDelay(try))
 		err = p.client.Signal(ctx, p.id, syscall.SIGKILL)
 	}
 	gone := errors.Is(err, fs.ErrNotExist)

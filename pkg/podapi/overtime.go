@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // The agent enforces a command's timeout, and the client does not rely on it. An agent
@@ -31,10 +33,10 @@ func (p *Process) limitTime() {
 }
 
 func (p *Process) awaitTimeout() {
-	pause(p.waiting, p.timeout)
-	pause(p.waiting, p.grace())
+	delay.For(p.waiting, p.timeout)
+	delay.For(p.waiting, p.grace())
 	for p.waiting.Err() == nil && p.output.waiting.Load() {
-		pause(p.waiting, timeoutGrace) // the caller's writer is slow, which is not the agent's doing
+		delay.For(p.waiting, timeoutGrace) // the caller's writer is slow, which is not the agent's doing
 	}
 	if p.waiting.Err() == nil {
 		p.giveUpOverdue(fmt.Sprintf("it has not ended a command %v after its timeout of %v", p.grace(), p.timeout))

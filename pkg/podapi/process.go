@@ -13,6 +13,8 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+
+	"github.com/podagent/podagent/internal/delay"
 )
 
 // Process is a process in the sandbox as one caller sees it: that of a [Cmd], or
@@ -153,7 +155,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		if !errors.Is(err, ErrUnavailable) || p.patience() <= 0 || ctx.Err() != nil {
 			break
 		}
-		pause(p.life, resumeDelay(try))
+		delay.For(p.life, resumeDelay(try))
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the agent has forgotten the process, or has restarted
 		return os.ErrProcessDone

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podagent/podagent/internal/delay"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -144,7 +145,7 @@ func (p *Process) reopen(err error) (*execStream, error) {
 	ctx, cancel := context.WithTimeout(p.life, p.patience())
 	defer cancel()
 	for {
-		pause(ctx, resumeDelay(p.tries))
+		delay.For(ctx, resumeDelay(p.tries))
 		p.tries++
 		s, next := p.try(ctx)
 		switch {
@@ -185,19 +186,6 @@ func resumeDelay(tries int) time.Duration {
 		return 0
 	}
 	return min(resumeFirst<<min(tries-1, 16), resumeLast)
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // mayPass reports whether the cause that ended or prevented a stream may be gone at

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -68,7 +69,7 @@ func (c *cluster) awaitChange(ctx context.Context, f *found) (err error) {
 	if seen || err != nil {
 		return err
 	}
-	sleep(ctx, lookPause)
+	delay.For(ctx, lookPause)
 	return c.look(ctx, f)
 }
 
@@ -229,12 +230,4 @@ func createError(namespace, name string, err error) error {
 		return classified(namespace, name, launcher.ErrRejected, err)
 	}
 	return forbidden(namespace, name, err)
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -81,7 +82,7 @@ func (c *cluster) findOwn(ctx context.Context, id string, launching bool) (*foun
 		if err != nil && !apierrors.IsConflict(err) && !errors.Is(err, launcher.ErrGone) {
 			return nil, err
 		}
-		sleep(ctx, againPause)
+		delay.For(ctx, againPause)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

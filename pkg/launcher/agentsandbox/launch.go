@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -32,7 +33,7 @@ func (c *cluster) launch(ctx context.Context, spec launcher.Spec, isNew, deletes
 		if err == nil || !mayTryAgain(err) || ready.Err() != nil {
 			return s, err
 		}
-		sleep(ready, againPause)
+		delay.For(ready, againPause)
 	}
 }
 

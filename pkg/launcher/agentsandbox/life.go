@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
@@ -229,7 +230,7 @@ func (c *cluster) abandon(ctx context.Context, f *found) error {
 		if err == nil || ctx.Err() != nil || errors.As(err, new(*launcher.PodError)) {
 			return err
 		}
-		sleep(ctx, gonePoll) // it has changed, or the API server is away
+		delay.For(ctx, gonePoll) // it has changed, or the API server is away
 	}
 }
 
@@ -262,7 +263,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
-		sleep(ctx, wait)
+		delay.For(ctx, wait)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/internal/lockfile"
 )
 
@@ -33,7 +34,7 @@ func (f *File) Lead(ctx context.Context, do func(context.Context)) {
 		case !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			failed.say(err)
 		}
-		sleep(ctx, retryPeriod)
+		delay.For(ctx, retryPeriod)
 	}
 }
 

@@ -6,7 +6,6 @@
 package leader
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -28,16 +27,6 @@ const (
 	// failureInterval is how often the log says that nobody can be chosen.
 	failureInterval = time.Minute
 )
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
 
 // failures logs why nobody is chosen, now and then.
 type failures struct {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -37,7 +38,7 @@ func (l *Lease) Lead(ctx context.Context, do func(context.Context)) {
 	leases, namespace, err := l.open(ctx)
 	for ; err != nil && ctx.Err() == nil; leases, namespace, err = l.open(ctx) {
 		failed.say(err)
-		sleep(ctx, retryPeriod)
+		delay.For(ctx, retryPeriod)
 	}
 	if err != nil {
 		return

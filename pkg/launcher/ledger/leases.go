@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -56,7 +57,7 @@ func (l *Leases) Amend(ctx context.Context, name string, change Change) error {
 			return nil
 		}
 		if err == nil {
-			err = sleep(ctx, rand.N(most))
+			err = delay.For(ctx, rand.N(most))
 		}
 	}
 	return fmt.Errorf("changing the ledger %s: %w", name, err)
@@ -199,15 +200,4 @@ func ignoreNotFound(err error) error {
 		}
 	}
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

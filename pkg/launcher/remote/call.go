@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -75,14 +76,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return delay.For(ctx, d) == nil
 }
 
 // try sends a request once. If that fails, the error is an *[Error]. Without into the answer has no content.

@@ -1,14 +1,13 @@
 package serving
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/internal/reread"
 )
 
 // KeyPair is a certificate, with those that lead to its issuer, and its private key, in files in
@@ -18,11 +17,12 @@ type KeyPair struct {
 	CertFile, KeyFile string
 	Log               *slog.Logger
 
-	mu   sync.Mutex
-	at   time.Time         // when the files were read
-	sum  [sha256.Size]byte // of what they had
-	pair *tls.Certificate  // the last that was valid
-	err  error             // what is wrong with what they have now
+	mu        sync.Mutex
+	at        time.Time // when the files were read
+	cert, key reread.File
+	parsed    bool             // what they had then was valid
+	pair      *tls.Certificate // the last that was
+	err       error            // what is wrong with what they have now
 }
 
 // suites are those of TLS 1.2 that have forward secrecy and authenticate what they encrypt. Those of
@@ -64,51 +64,38 @@ func (p *KeyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // is read twice.
 func (p *KeyPair) refresh() {
 	p.at = time.Now()
-	sum, pair, err := p.read()
+	pair, err := p.read()
 	if err != nil {
-		sum, pair, err = p.read()
+		pair, err = p.read()
 	}
 	switch {
 	case err != nil && p.pair != nil && (p.err == nil || p.err.Error() != err.Error()):
 		p.Log.Error("the certificate stays what it was", "error", err)
-	case err == nil && sum != p.sum:
+	case err == nil && pair != p.pair:
 		p.Log.Info("the certificate was read", "file", p.CertFile, "expires", pair.Leaf.NotAfter)
 	}
-	if p.sum, p.err = sum, err; err == nil {
+	if p.err = err; err == nil {
 		p.pair = pair
 	}
 }
 
-func (p *KeyPair) read() (sum [sha256.Size]byte, pair *tls.Certificate, err error) {
-	cert, err := readFile(p.CertFile)
+// read returns the pair in the files: the last one, if they have not changed.
+func (p *KeyPair) read() (*tls.Certificate, error) {
+	cert, certChanged, err := p.cert.Read(p.CertFile, fileLimit, 0)
 	if err != nil {
-		return sum, nil, fmt.Errorf("cannot read the certificate: %w", err)
+		return nil, fmt.Errorf("cannot read the certificate: %w", err)
 	}
-	key, err := readFile(p.KeyFile)
+	key, keyChanged, err := p.key.Read(p.KeyFile, fileLimit, 0)
 	if err != nil {
-		return sum, nil, fmt.Errorf("cannot read the certificate's key: %w", err)
+		return nil, fmt.Errorf("cannot read the certificate's key: %w", err)
 	}
-	sum = sha256.Sum256(append(cert, key...))
-	if p.pair != nil && sum == p.sum {
-		return sum, p.pair, p.err
+	if p.parsed && !certChanged && !keyChanged {
+		return p.pair, nil
 	}
-	parsed, err := tls.X509KeyPair(cert, key)
+	pair, err := tls.X509KeyPair(cert, key)
+	p.parsed = err == nil
 	if err != nil {
-		return sum, nil, fmt.Errorf("the certificate in %s with the key in %s: %w", p.CertFile, p.KeyFile, err)
+		return nil, fmt.Errorf("the certificate in %s with the key in %s: %w", p.CertFile, p.KeyFile, err)
 	}
-	return sum, &parsed, nil
-}
-
-// readFile reads a file of up to fileLimit bytes.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, fileLimit+1))
-	if err == nil && len(data) > fileLimit {
-		err = fmt.Errorf("%s is larger than %d bytes", path, fileLimit)
-	}
-	return data, err
+	return &pair, nil
 }
