@@ -19,9 +19,9 @@ import (
 type busyServer struct {
 	*testing.T
 	address string
-	held    chan struct{} // gets each request that is held
-	free    chan struct{} // frees one
-	served  atomic.Int32  // the requests that handlers got
+	held    chan struct{}        // gets each request that is held
+	free    chan struct{}        // frees one
+	served  atomic.Int32         // the requests that handlers got
 	state   func(http.ConnState) // unless nil, it is told of each state of a connection
 }
 
