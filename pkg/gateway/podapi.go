@@ -175,35 +175,38 @@ func (c *podapiCall) passRequests(to grpc.ClientStream) error {
 	}
 }
 
-// passAnswers passes on what the agent answers, until the call has ended.
+// passAnswers passes on what the agent answers, until the call has ended. A caller that has read how
+// its command ended need not stay for more.
 func (c *podapiCall) passAnswers(to grpc.ClientStream) error {
-	for {
+	for exited := false; ; {
 		var message rawgrpc.Message
 		if err := to.RecvMsg(&message); err != nil {
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) || exited && c.Err() != nil {
 				err = nil
 			}
 			return err
 		}
-		c.noteExit(message.Data)
+		exited = c.noteExit(message.Data)
 		if err := c.Send(message.Data); err != nil || !c.method.ServerStreams {
 			return err
 		}
 	}
 }
 
-// noteExit notes how a command ended, if a message says that.
-func (c *podapiCall) noteExit(message mem.BufferSlice) {
+// noteExit notes how a command ended, if a message says that, and reports whether it does.
+func (c *podapiCall) noteExit(message mem.BufferSlice) bool {
 	if c.path != pb.Processes_Exec_FullMethodName || len(message) != 1 || message.Len() > exitLimit {
-		return
+		return false
 	}
 	if field, _, _ := protowire.ConsumeTag(message[0].ReadOnlyData()); field != exitField {
-		return
+		return false
 	}
 	var m pb.ExecResponse
-	if proto.Unmarshal(message[0].ReadOnlyData(), &m) == nil {
-		actOf(c).exited(&podapi.ExitStatus{Code: int(m.GetExit().GetCode())})
+	if proto.Unmarshal(message[0].ReadOnlyData(), &m) != nil {
+		return false
 	}
+	actOf(c).exited(&podapi.ExitStatus{Code: int(m.GetExit().GetCode())})
+	return true
 }
 
 // exitField is the number of ExecResponse.exit.
