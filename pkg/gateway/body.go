@@ -109,6 +109,7 @@ func (c *rawCall) body(v any) error {
 	if err != nil {
 		return err
 	}
+	c.r.Body = http.NoBody // the call may be long
 	var parsed any
 	if err := unmarshalJSON(data, &parsed); err != nil {
 		return huma.Error400BadRequest("the body: " + err.Error())

@@ -45,6 +45,9 @@ func TestBodyTakesBoundedMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_ = c.body(new(Command))
 			runtime.ReadMemStats(&after)
+			if r.Body != http.NoBody {
+				t.Errorf("%s for %s stay for as long as the call", name, op)
+			}
 			took := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%s for %s: %d MiB for %d KiB", name, op, took>>20, len(body)>>10)
 			if took > mostDecoded {
