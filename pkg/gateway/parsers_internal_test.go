@@ -98,7 +98,9 @@ func FuzzTokens(f *testing.F) {
 	key := []byte(strings.Repeat("k", linkKeySize))
 	to, of := &target{tenant: "acme", name: "job-1", port: 80}, launcher.Summary{ID: "acme.job-1"}
 	link := newLink(key, to, of, time.Unix(2e9, 0))
-	jwt := func(payload string) string { return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln" }
+	jwt := func(payload string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+	}
 	f.Add(string(link), "job-1", 80)
 	f.Add(string(link), "job-2", 80)
 	f.Add(string(link)+"=", "job-1", 80)
