@@ -31,7 +31,7 @@ const (
 	// statusTextLimit is how much of an error's text a status of gRPC has, in bytes: it is sent twice
 	// in the trailer, where many clients take 8 KiB in all.
 	statusTextLimit = 1 << 10
-	// exitLimit is more than a message has that says how a command ended, in bytes.
+	// exitLimit is more than a message has that says how a command or a write ended, in bytes.
 	exitLimit = 256
 	// startTime is how long a command whose caller has left may take to start.
 	startTime = 30 * time.Second

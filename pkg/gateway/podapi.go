@@ -175,42 +175,42 @@ func (c *podapiCall) passRequests(to grpc.ClientStream) error {
 	}
 }
 
-// passAnswers passes on what the agent answers, until the call has ended. A caller that has read how
-// its command ended need not stay for more.
+// passAnswers passes on what the agent answers, until the call has ended. A caller that has read the last
+// message need not stay for more.
 func (c *podapiCall) passAnswers(to grpc.ClientStream) error {
-	for exited := false; ; {
+	for last := false; ; {
 		var message rawgrpc.Message
 		if err := to.RecvMsg(&message); err != nil {
-			if errors.Is(err, io.EOF) || exited && c.Err() != nil {
+			if errors.Is(err, io.EOF) || last && c.Err() != nil {
 				err = nil
 			}
 			return err
 		}
-		exited = c.noteExit(message.Data)
+		last = c.isLast(message.Data)
 		if err := c.Send(message.Data); err != nil || !c.method.ServerStreams {
 			return err
 		}
 	}
 }
 
-// noteExit notes how a command ended, if a message says that, and reports whether it does.
-func (c *podapiCall) noteExit(message mem.BufferSlice) bool {
-	if c.path != pb.Processes_Exec_FullMethodName || len(message) != 1 || message.Len() > exitLimit {
+// lastFields are the numbers of ExecResponse.exit and WriteReply.end, which are in the last message
+// of a call.
+var lastFields = map[string]protowire.Number{pb.Processes_Exec_FullMethodName: 5, pb.Files_Write_FullMethodName: 2}
+
+// isLast reports whether a message says how a command or a write ended, and notes that of a command.
+func (c *podapiCall) isLast(message mem.BufferSlice) bool {
+	if lastFields[c.path] == 0 || len(message) != 1 || message.Len() > exitLimit {
 		return false
 	}
-	if field, _, _ := protowire.ConsumeTag(message[0].ReadOnlyData()); field != exitField {
+	if field, _, _ := protowire.ConsumeTag(message[0].ReadOnlyData()); field != lastFields[c.path] {
 		return false
 	}
 	var m pb.ExecResponse
-	if proto.Unmarshal(message[0].ReadOnlyData(), &m) != nil {
-		return false
+	if c.path == pb.Processes_Exec_FullMethodName && proto.Unmarshal(message[0].ReadOnlyData(), &m) == nil {
+		actOf(c).exited(&podapi.ExitStatus{Code: int(m.GetExit().GetCode())})
 	}
-	actOf(c).exited(&podapi.ExitStatus{Code: int(m.GetExit().GetCode())})
 	return true
 }
-
-// exitField is the number of ExecResponse.exit.
-const exitField = 5
 
 // unknownMethod says that the gateway does not know a method. To the caller it looks as if it called
 // an agent that is older than its client.

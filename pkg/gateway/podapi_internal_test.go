@@ -35,7 +35,10 @@ func TestEachMethodOfPodapiIsDecidedAbout(t *testing.T) {
 			t.Errorf("there is no method %s", path)
 		}
 	}
-	if exitField != (&pb.ExecResponse{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name("exit")).Number() {
+	if lastFields[pb.Files_Write_FullMethodName] != (&pb.WriteReply{}).ProtoReflect().Descriptor().Fields().ByName("end").Number() {
+		t.Error("lastFields lacks the end of a write")
+	}
+	if lastFields[pb.Processes_Exec_FullMethodName] != (&pb.ExecResponse{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name("exit")).Number() {
 		t.Error("the field of a command's exit has another number")
 	}
 }
