@@ -25,7 +25,7 @@ func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway, seen *telemetry) 
 		return nil, local(err)
 	}
 	h := &healthServer{listener: listener, server: &http.Server{
-		Handler: serving.KeepAll(healthMux(a, g, seen)), ReadTimeout: healthTime, WriteTimeout: healthTime, IdleTimeout: mcpKeepAlive, MaxHeaderBytes: mcpHeaderBytes,
+		Handler: serving.KeepAll(healthMux(a, g, seen)), ReadTimeout: healthTime, WriteTimeout: healthTime, IdleTimeout: idleConnTime, MaxHeaderBytes: requestHeaderBytes,
 		ErrorLog: a.serverLog(),
 	}}
 	limited := serving.Limit(h.server, listener, healthConnections)

@@ -15,7 +15,7 @@ type keeper struct{}
 
 // Arrive implements [gateway.Follower].
 func (keeper) Arrive(ctx context.Context, a gateway.Act, _ *http.Request) context.Context {
-	if a.Known {
+	if a.ByToken {
 		serving.Keep(ctx)
 	} else {
 		serving.Yield(ctx)

@@ -38,7 +38,7 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	}
 	defer func() { failed = errors.Join(failed, endAudit()) }() // when nothing is served any more
 	options.Observers = append(append(options.Observers, keeper{}), seen.observers(observers)...)
-	options.Swept = seen.metrics.Reaped
+	options.Swept = seen.metrics.Swept
 	// net/http writes what hostile servers send into the standard log.
 	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())
 	g := gateway.New(options)
@@ -84,7 +84,7 @@ func (a *app) gatewayServer(g *gateway.Gateway, pair *serving.KeyPair) *http.Ser
 	protocols.SetUnencryptedHTTP2(pair == nil)
 	server := &http.Server{
 		Handler: g, Protocols: protocols, DisableGeneralOptionsHandler: true, // "OPTIONS *" may be for a sandbox
-		ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
+		ReadHeaderTimeout: requestHeaderTime, MaxHeaderBytes: requestHeaderBytes, IdleTimeout: idleConnTime,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: peerPing, PingTimeout: peerTime, WriteByteTimeout: peerTime},
 		ErrorLog: a.serverLog(),
 	}

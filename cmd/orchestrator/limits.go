@@ -57,12 +57,12 @@ const (
 	// completeTimeout bounds how long a shell waits for the ids of sandboxes.
 	completeTimeout = 2 * time.Second
 
-	// mcpHeaderTime and mcpHeaderBytes bound the header of a request: a client that
+	// requestHeaderTime and requestHeaderBytes bound the header of a request: a client that
 	// has not shown the token yet gets little of either.
-	mcpHeaderTime, mcpHeaderBytes = 10 * time.Second, 64 << 10
-	// mcpKeepAlive is how long a connection stays open without a request: as long as a
+	requestHeaderTime, requestHeaderBytes = 10 * time.Second, 64 << 10
+	// idleConnTime is how long a connection stays open without a request: as long as a
 	// model may think.
-	mcpKeepAlive = 5 * time.Minute
+	idleConnTime = 5 * time.Minute
 	// mcpSessionEnd bounds the removal of a session's files from a shared sandbox.
 	mcpSessionEnd = 10 * time.Second
 

@@ -94,7 +94,7 @@ func (a *app) serveMCP(ctx context.Context, listener net.Listener, handler *mcps
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, handler)
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
+		Handler: mux, ReadHeaderTimeout: requestHeaderTime, MaxHeaderBytes: requestHeaderBytes, IdleTimeout: idleConnTime,
 		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)

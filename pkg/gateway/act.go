@@ -1,12 +1,9 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"iter"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,7 +22,7 @@ import (
 type Act struct {
 	ID        string // a UUIDv7 of its own; the gateway's own answers have it as X-Request-Id
 	Caller           // its Key is empty for a link, and for a port that is public
-	Known     bool   // it came with a token; else by a link, or to a port that is public
+	ByToken   bool   // else it came by a link, or to a port that is public
 	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
 	Pattern   string // of the paths that lead to it, such as /api/v1/sandboxes/{id}; empty for RouteOperation and podapi
 	Sandbox   string // the tenant's name of it; empty if there is none
@@ -75,7 +72,7 @@ type Observer interface {
 type Follower interface {
 	Observer
 	// Arrive is called for each act when its caller has been let in. It returns the context of all
-	// that the act does. Of the Act only ID, Caller, Known and At are set. A server in a sandbox gets the
+	// that the act does. Of the Act only ID, Caller, ByToken and At are set. A server in a sandbox gets the
 	// headers that Arrive sets on the request.
 	Arrive(ctx context.Context, a Act, r *http.Request) context.Context
 	// Launch is called when an act makes or resumes a sandbox. It returns the context of that, and
@@ -115,12 +112,12 @@ func actOf(ctx context.Context) *act {
 }
 
 // newAct returns an act of a caller, and its context.
-func (g *Gateway) newAct(ctx context.Context, caller Caller, known bool, r *http.Request) (*act, context.Context) {
+func (g *Gateway) newAct(ctx context.Context, caller Caller, byToken bool, r *http.Request) (*act, context.Context) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		panic(err) // the kernel has no random bytes
 	}
-	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, Known: known, At: time.Now()}}
+	a := &act{observers: g.Observers, act: Act{ID: id.String(), Caller: caller, ByToken: byToken, At: time.Now()}}
 	ctx = context.WithValue(ctx, actKey{}, a)
 	for f := range followers(a.observers) {
 		ctx = f.Arrive(ctx, a.act, r)
@@ -139,8 +136,8 @@ func followers(all []Observer) iter.Seq[Follower] {
 	}
 }
 
-// followed is a launch that the followers are told of.
-func followed(resume bool, launch func(context.Context) (*launcher.Sandbox, error)) func(context.Context) (*launcher.Sandbox, error) {
+// toldFollowers is a launch that the followers are told of.
+func toldFollowers(resume bool, launch func(context.Context) (*launcher.Sandbox, error)) func(context.Context) (*launcher.Sandbox, error) {
 	return func(ctx context.Context) (*launcher.Sandbox, error) {
 		var tell []func(*launcher.Sandbox, string)
 		for f := range followers(actOf(ctx).observers) {
@@ -192,10 +189,10 @@ func (a *act) begin(ctx context.Context, d Detail) error {
 		return a.refused
 	}
 	a.begun, a.act.Detail = true, d
-	told := a.act
+	act := a.act
 	a.mu.Unlock()
 	for _, o := range a.observers {
-		if err := o.Begin(ctx, told); err != nil {
+		if err := o.Begin(ctx, act); err != nil {
 			return a.refuse(err)
 		}
 	}
@@ -244,14 +241,14 @@ func (a *act) end(ctx context.Context, cut bool) {
 	_ = a.begin(ctx, Detail{}) // it has no effect any more
 	_ = a.refuse(errActOver)
 	a.mu.Lock()
-	told := a.act
-	o := Outcome{Status: int(a.status.Load()), Code: a.code, Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(told.At)}
+	act := a.act
+	o := Outcome{Status: int(a.status.Load()), Code: a.code, Class: a.class, Exit: a.exit, In: a.in.Load(), Out: a.out.Load(), Started: a.started, PID: a.pid, Took: time.Since(act.At)}
 	a.mu.Unlock()
 	if cut && o.Class == "" {
 		o.Class = "cut"
 	}
 	for _, observer := range a.observers {
-		observer.End(ctx, told, o)
+		observer.End(ctx, act, o)
 	}
 }
 
@@ -263,77 +260,3 @@ func (e *unobserved) Unwrap() error { return e.error }
 var errActOver = errors.New("the act has ended")
 
 var errUnobserved = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot record the call, and so does not make it"}
-
-// watched returns what the act's request is answered with, and the request, both of which count
-// their bytes.
-func (a *act) watched(ctx context.Context, w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
-	r = r.WithContext(ctx)
-	if r.Body != http.NoBody {
-		r.Body = &countedBody{r.Body, a}
-	}
-	return &countedWriter{w, a}, r
-}
-
-type countedBody struct {
-	io.ReadCloser
-	act *act
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.act.in.Add(int64(n))
-	return n, err
-}
-
-type countedWriter struct {
-	http.ResponseWriter
-	act *act
-}
-
-func (w *countedWriter) WriteHeader(status int) {
-	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
-		w.act.status.CompareAndSwap(0, int32(status))
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *countedWriter) Write(p []byte) (int, error) {
-	w.act.status.CompareAndSwap(0, http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
-	w.act.out.Add(int64(n))
-	return n, err
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Hijack implements [http.Hijacker].
-func (w *countedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return conn, buffered, err
-	}
-	w.act.status.CompareAndSwap(0, http.StatusSwitchingProtocols)
-	counted := &countedConn{conn, w.act}
-	if buffered.Reader.Buffered() == 0 {
-		buffered.Reader.Reset(counted) // WebSockets read by it
-	}
-	return counted, buffered, nil
-}
-
-type countedConn struct {
-	net.Conn
-	act *act
-}
-
-func (c *countedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.act.in.Add(int64(n))
-	return n, err
-}
-
-func (c *countedConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.act.out.Add(int64(n))
-	return n, err
-}

@@ -83,15 +83,15 @@ func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token stri
 		return w, r, nil, err
 	}
 	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller, token != "", r)
-	w, r = a.watched(ctx, w, r)
-	over := func() {}
+	w, r = a.counted(ctx, w, r)
+	endCall := func() {}
 	if token != "" {
 		c := g.calls.begin(w, r, token, caller)
-		w, r, over = c, c.request, func() { g.calls.end(c) }
+		w, r, endCall = c, c.request, func() { g.calls.end(c) }
 	}
 	return w, r, func() {
 		panicked := recover() // the answer is cut off
-		over()
+		endCall()
 		leave()
 		a.end(context.WithoutCancel(ctx), panicked != nil)
 		if panicked != nil {

@@ -23,9 +23,10 @@
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
 //     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
 //
-// What a caller does is an [Act], which each [Observer] sees before it and after it (act.go), without
-// what looks like a secret (redact.go). A gateway ends in steps (openstreams.go, serving.go), and leaves
-// commands running (reconnect.go).
+// What a caller does is an [Act], which each [Observer] sees before it and after it (act.go), with
+// the bytes that passed (counted.go), and without what looks like a secret (redact.go). A gateway tells
+// whether it can serve (ready.go), ends in steps (openstreams.go, serving.go), and leaves commands
+// running (reconnect.go).
 //
 // Beside requests, one gateway for all ends what is over, and keeps the rest from being reaped
 // (sweep.go).

@@ -22,5 +22,7 @@ func SetSilence(g *Gateway, d time.Duration) { g.silence = d }
 // SetPatience sets how long callers wait for a sandbox.
 func SetPatience(g *Gateway, d time.Duration) { g.held.patience = d }
 
-// SweepSessions looks for sandboxes of sessions that have been idle for so long, until ctx ends.
-func SweepSessions(ctx context.Context, g *Gateway, idle time.Duration) { g.mcp.sweep(ctx, idle) }
+// RemoveIdleSandboxes looks for sandboxes of sessions that have been idle for so long, until ctx ends.
+func RemoveIdleSandboxes(ctx context.Context, g *Gateway, idle time.Duration) {
+	g.mcp.removeIdle(ctx, idle)
+}

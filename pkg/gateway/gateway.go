@@ -104,7 +104,7 @@ func New(o Options) *Gateway {
 	g.mcp = newMCPSessions(g)
 	g.mux.Handle(mcpPath, g.mcp)
 	if g.isLocal() {
-		go g.mcp.sweep(life, g.mcp.idle)
+		go g.mcp.removeIdle(life, g.mcp.idle)
 	}
 	g.names = operationNames(g.api.OpenAPI())
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -118,10 +118,10 @@ const (
 	// as well, and each lists the sandboxes first.
 	bookTimeout = 30 * time.Second
 	// sessionIdle is how long a session of the Model Context Protocol lasts after its last call: a
-	// person may be away for a meal. A local sandbox of one that has ended is found sweepsInIdle
+	// person may be away for a meal. A local sandbox of one that has ended is found looksInIdle
 	// times in that time.
-	sessionIdle  = time.Hour
-	sweepsInIdle = 6
+	sessionIdle = time.Hour
+	looksInIdle = 6
 	// sessionsKept is how many sessions of a tenant a gateway remembers, of 80 kB each: more than it
 	// has agents at work. tidyTime is how long it takes at most to remove what one of them kept.
 	sessionsKept = 64

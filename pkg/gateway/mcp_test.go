@@ -315,7 +315,7 @@ func TestSandboxOfASessionThatIsIdleIsRemoved(t *testing.T) {
 	d.send("a", "POST", sandboxes, `{"id":"job-1"}`)
 	c := d.mcp("a", "")
 	c.must("made a new sandbox", "Bash", bash("true"))
-	go gateway.SweepSessions(t.Context(), d.gateway, 500*time.Millisecond)
+	go gateway.RemoveIdleSandboxes(t.Context(), d.gateway, 500*time.Millisecond)
 	eventually(t, "the end of the session's sandbox", func() bool { return len(d.names("a")) == 1 })
 	if _, _, err := c.do("Bash", bash("true")); !errors.Is(err, mcp.ErrSessionMissing) {
 		t.Errorf("the session goes on: %v", err)

@@ -170,11 +170,11 @@ func (s *mcpSession) cancelAll() {
 	}
 }
 
-// sweep removes local sandboxes of sessions that have been idle, until ctx ends.
-func (m *mcpSessions) sweep(ctx context.Context, idle time.Duration) {
+// removeIdle removes local sandboxes of sessions that have been idle, until ctx ends.
+func (m *mcpSessions) removeIdle(ctx context.Context, idle time.Duration) {
 	for {
 		select {
-		case <-time.After(idle / sweepsInIdle):
+		case <-time.After(idle / looksInIdle):
 		case <-ctx.Done():
 			return
 		}

@@ -56,7 +56,7 @@ func (g *Gateway) launchWithin(ctx context.Context, w wanted, launch func(contex
 	if err != nil {
 		return nil, err
 	}
-	launch = followed(w.resume, launch)
+	launch = toldFollowers(w.resume, launch)
 	budget, budgeted := policy.Budgets[caller.Key]
 	quota := policy.Quota.amounts()
 	if !budgeted && quota == (amounts{}) {

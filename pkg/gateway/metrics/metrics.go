@@ -3,7 +3,7 @@
 // [Metrics] is an observer of a gateway, with a registry of its own:
 //
 //	m := metrics.New()
-//	g := gateway.New(gateway.Options{Observers: []gateway.Observer{m}, Swept: m.Reaped, …})
+//	g := gateway.New(gateway.Options{Observers: []gateway.Observer{m}, Swept: m.Swept, …})
 //	internal.Handle("/metrics", m.Handler())
 //
 // No label is of a sandbox, a key, a path or anything else that callers or sandboxes choose, so that
@@ -26,7 +26,7 @@ type Metrics struct {
 	operations known
 	classes    known
 
-	calls, refusals, received, sent, launches, misses, reaps, tenants *prometheus.CounterVec
+	calls, refusals, received, sent, launches, misses, swept, tenants *prometheus.CounterVec
 
 	inFlight                *prometheus.GaugeVec
 	took, launchTook, phase *prometheus.HistogramVec
@@ -64,7 +64,7 @@ func New(options ...Option) *Metrics {
 	m.launchTook = m.histogram("launch_duration_seconds", "How long launches took that succeeded.", launchBuckets, labelStart)
 	m.phase = m.histogram("launch_phase_duration_seconds", "How long the phases of launches took that came to their end.", launchBuckets, labelStart, labelPhase)
 	m.misses = m.counter("warm_misses_total", "Launches that got no pod of the pool that they were to take one from.", labelReason)
-	m.reaps = m.counter("reaps_total", "Sandboxes that the gateway ended or removed by itself.", labelReason)
+	m.swept = m.counter("swept_total", "Sandboxes of which the gateway swept something.", labelReason)
 	m.unrecorded = prometheus.NewCounter(opts("audit_failures_total", "Calls that were not made because the audit log could not be written."))
 	m.registry.MustRegister(m.unrecorded, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, option := range options {
@@ -78,9 +78,9 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesInFlight, Timeout: scrapeTime})
 }
 
-// Reaped counts a sandbox that the gateway ended or removed by itself. There must be few reasons, such
+// Swept counts a sandbox of which the gateway swept something. There must be few reasons, such
 // as "expired": each is a series.
-func (m *Metrics) Reaped(reason string) { m.reaps.WithLabelValues(reason).Inc() }
+func (m *Metrics) Swept(reason string) { m.swept.WithLabelValues(reason).Inc() }
 
 // seconds is a duration as a metric has it.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }

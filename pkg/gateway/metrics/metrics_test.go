@@ -216,7 +216,7 @@ func TestPhasesOfALaunchAreObserved(t *testing.T) {
 	launch(false, &launcher.Sandbox{Created: true, Start: launcher.Start{Cold: "something new"}}, "")
 	launch(true, &launcher.Sandbox{Created: true}, "")
 	launch(false, nil, "unschedulable")
-	m.Reaped("expired")
+	m.Swept("expired")
 	got := scrape(t, m.Handler())
 	for name, want := range map[string]float64{
 		`launches_total{class="",start="warm"}`:                        1,
@@ -227,7 +227,7 @@ func TestPhasesOfALaunchAreObserved(t *testing.T) {
 		`launch_phase_duration_seconds{phase="ready",start="resumed"}`: 1,
 		`warm_misses_total{reason="empty"}`:                            1,
 		`warm_misses_total{reason="other"}`:                            1,
-		`reaps_total{reason="expired"}`:                                1,
+		`swept_total{reason="expired"}`:                                1,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -254,7 +254,7 @@ func TestNamesAndUnitsAreThoseOfPrometheus(t *testing.T) {
 	c := newCounted(t, metrics.PerTenant)
 	c.send("POST", "/api/v1/sandboxes", `{"id":"job-1"}`)
 	c.send("GET", "/api/v1/sandboxes", "", "Authorization: Bearer wrong")
-	c.Reaped("expired")
+	c.Swept("expired")
 	_, ended := c.Launch(t.Context(), false)
 	ended(&launcher.Sandbox{Start: launcher.Start{Cold: "x"}}, "")
 	w := httptest.NewRecorder()

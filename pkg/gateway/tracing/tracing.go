@@ -64,7 +64,7 @@ func (t *Traces) Arrive(ctx context.Context, a gateway.Act, r *http.Request) con
 	remote := parentOf(r)
 	switch {
 	case !remote.IsValid():
-	case a.Known:
+	case a.ByToken:
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
 	default: // anybody can send it
 		options = append(options, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: remote}))
@@ -73,7 +73,7 @@ func (t *Traces) Arrive(ctx context.Context, a gateway.Act, r *http.Request) con
 	if !span.IsRecording() {
 		return ctx
 	}
-	if !a.Known {
+	if !a.ByToken {
 		r.Header.Del("Tracestate") // it is of another trace
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
