@@ -181,7 +181,8 @@ func (c *podapiCall) passAnswers(to grpc.ClientStream) error {
 	for last := false; ; {
 		var message rawgrpc.Message
 		if err := to.RecvMsg(&message); err != nil {
-			if errors.Is(err, io.EOF) || last && c.Err() != nil {
+			left := c.Err() != nil || status.Code(err) == codes.Canceled // whichever is seen first
+			if errors.Is(err, io.EOF) || last && left {
 				err = nil
 			}
 			return err
@@ -193,11 +194,13 @@ func (c *podapiCall) passAnswers(to grpc.ClientStream) error {
 	}
 }
 
-// lastFields are the numbers of ExecResponse.exit and WriteReply.end, which are in the last message
-// of a call.
-var lastFields = map[string]protowire.Number{pb.Processes_Exec_FullMethodName: 5, pb.Files_Write_FullMethodName: 2}
+// lastFields are the numbers of ExecResponse.exit, WriteReply.end and PushReply.end, which are in the
+// last message of a call.
+var lastFields = map[string]protowire.Number{
+	pb.Processes_Exec_FullMethodName: 5, pb.Files_Write_FullMethodName: 2, pb.Files_Push_FullMethodName: 2,
+}
 
-// isLast reports whether a message says how a command or a write ended, and notes that of a command.
+// isLast reports whether a message says how a command or an upload ended, and notes that of a command.
 func (c *podapiCall) isLast(message mem.BufferSlice) bool {
 	if lastFields[c.path] == 0 || len(message) != 1 || message.Len() > exitLimit {
 		return false

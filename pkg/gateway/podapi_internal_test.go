@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -35,11 +36,17 @@ func TestEachMethodOfPodapiIsDecidedAbout(t *testing.T) {
 			t.Errorf("there is no method %s", path)
 		}
 	}
-	if lastFields[pb.Files_Write_FullMethodName] != (&pb.WriteReply{}).ProtoReflect().Descriptor().Fields().ByName("end").Number() {
-		t.Error("lastFields lacks the end of a write")
-	}
-	if lastFields[pb.Processes_Exec_FullMethodName] != (&pb.ExecResponse{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name("exit")).Number() {
-		t.Error("the field of a command's exit has another number")
+	for path, last := range map[string]struct {
+		in    proto.Message
+		field protoreflect.Name
+	}{
+		pb.Processes_Exec_FullMethodName: {&pb.ExecResponse{}, "exit"},
+		pb.Files_Write_FullMethodName:    {&pb.WriteReply{}, "end"},
+		pb.Files_Push_FullMethodName:     {&pb.PushReply{}, "end"},
+	} {
+		if lastFields[path] != last.in.ProtoReflect().Descriptor().Fields().ByName(last.field).Number() {
+			t.Errorf("the last field of %s has another number", path)
+		}
 	}
 }
 
