@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
@@ -180,12 +178,17 @@ func (r *replicas) killSome(kills int, progress func()) {
 // each does something for each sandbox, for some at once.
 func (r *replicas) each(sandboxes int, do func(*killWorker) error) {
 	r.Helper()
-	var all errgroup.Group
-	all.SetLimit(10)
+	var all sync.WaitGroup
+	room, errs := make(chan struct{}, 10), make([]error, sandboxes)
 	for i := range sandboxes {
-		all.Go(func() error { return do(&killWorker{T: r.T, replicas: r, sandbox: fmt.Sprintf("job-%d", i)}) })
+		room <- struct{}{}
+		all.Go(func() {
+			errs[i] = do(&killWorker{T: r.T, replicas: r, sandbox: fmt.Sprintf("job-%d", i)})
+			<-room
+		})
 	}
-	if err := all.Wait(); err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		r.Fatal(err)
 	}
 }

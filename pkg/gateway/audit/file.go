@@ -15,15 +15,15 @@ const Suffix = ".jsonl"
 
 // nextFile makes another file.
 func (l *Log) nextFile() (*os.File, error) {
-	if err := os.MkdirAll(l.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(l.options.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("%s-%s-%04d%s", l.since.Format("20060102T150405Z"), l.id[:8], l.files+1, Suffix)
-	f, err := os.OpenFile(filepath.Join(l.Dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(l.options.Dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := fsops.SyncDir(l.Dir); err != nil {
+	if err := fsops.SyncDir(l.options.Dir); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	l.files++
@@ -48,7 +48,7 @@ func (l *Log) rotate() error {
 	l.out, l.size, l.anew, l.torn = next, 0, true, false
 	l.signing.Go(func() {
 		if err := errors.Join(syncFile(old), old.Close()); err != nil {
-			l.Log.Error("a file of the audit log may not be on the disk", "error", err)
+			l.options.Log.Error("a file of the audit log may not be on the disk", "error", err)
 		}
 	})
 	return nil
@@ -56,7 +56,7 @@ func (l *Log) rotate() error {
 
 // file returns the file that is written; nil if there is none.
 func (l *Log) file() *os.File {
-	if l.Out != nil {
+	if l.options.Out != nil {
 		return nil
 	}
 	return l.out.(*os.File)

@@ -39,7 +39,7 @@ type Options struct {
 
 // Log is the log of a process, which is a [gateway.Observer]. Close it when no act can begin any more.
 type Log struct {
-	Options
+	options  Options
 	id, host string
 	since    time.Time
 	limit    int64         // of a file
@@ -86,7 +86,7 @@ func New(o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{
-		Options: o, id: id.String(), host: host, since: time.Now().UTC(), limit: fileLimit,
+		options: o, id: id.String(), host: host, since: time.Now().UTC(), limit: fileLimit,
 		stop: make(chan struct{}), open: map[string]bool{}, out: o.Out, anew: true,
 	}
 	if o.Out == nil {
@@ -175,10 +175,10 @@ func (l *Log) flush() {
 // tell says that the log cannot be written any more, or that it can again.
 func (l *Log) tell(err error) {
 	if err != nil {
-		l.Log.Error("the audit log cannot be written: no calls are made until it can", "error", err)
+		l.options.Log.Error("the audit log cannot be written: no calls are made until it can", "error", err)
 		return
 	}
-	l.Log.Info("the audit log can be written again")
+	l.options.Log.Info("the audit log can be written again")
 }
 
 // write writes lines at once, and returns how many of them are there. If that failed, there may be a
@@ -213,7 +213,7 @@ func (l *Log) write(batch []*entry) (int, error) {
 // keyOf returns the key that signs lines of a type; nil if they are not signed.
 func (l *Log) keyOf(kind string) ed25519.PrivateKey {
 	if isSignedType(kind) {
-		return l.Key
+		return l.options.Key
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (l *Log) keyOf(kind string) ed25519.PrivateKey {
 func (l *Log) start() line {
 	return line{
 		Type: start, Time: time.Now().UTC(), Chain: l.id, Host: l.host, PID: os.Getpid(),
-		PublicKey: l.Key.Public().(ed25519.PublicKey),
+		PublicKey: l.options.Key.Public().(ed25519.PublicKey),
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *Log) signAgain() {
 		select {
 		case <-ticker.C:
 			if err := l.sign(); err != nil {
-				l.Log.Error("the audit log cannot be signed", "error", err)
+				l.options.Log.Error("the audit log cannot be signed", "error", err)
 			}
 		case <-l.stop:
 			return
