@@ -201,8 +201,11 @@ func mayPass(err error) bool {
 		}
 		return false
 	}
-	st, ok := status.FromError(err)
-	return ok && (st.Code() == codes.Unavailable || st.Code() == codes.Canceled)
+	if st, ok := status.FromError(err); ok {
+		return st.Code() == codes.Unavailable || st.Code() == codes.Canceled
+	}
+	_, given := errors.AsType[*noWayError](err)
+	return !given && errors.Is(err, ErrUnavailable) // by an interceptor's word
 }
 
 func isAgentLost(err error) bool { return wire.Detail(err).GetClass() == pb.Class_CLASS_AGENT_LOST }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/remote"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -46,9 +48,7 @@ func (w *killWorker) podapiCommands() error {
 	var want strings.Builder
 	for n := 0; n == 0 || !w.over.Load(); n++ {
 		fmt.Fprintln(&want, n)
-		cmd := s.Shell(ctx, fmt.Sprintf("echo %d >> podapi-ran; echo %d", n, n))
-		cmd.ResumeTimeout = harness.Hung // as all workers
-		out, err := cmd.Output()
+		out, err := w.runOnce(ctx, s, fmt.Sprintf("echo %d >> podapi-ran; echo %d", n, n))
 		if err != nil || string(out) != fmt.Sprintln(n) {
 			return fmt.Errorf("command %d answered %q: %w", n, out, err)
 		}
@@ -70,6 +70,16 @@ func (w *killWorker) podapiCommands() error {
 	return nil
 }
 
+// runOnce runs a script, which is started again under its id as long as it is not known what became of it.
+func (w *killWorker) runOnce(ctx context.Context, s *launcher.Sandbox, script string) ([]byte, error) {
+	id := uuid.Must(uuid.NewV7()).String()
+	return untilAnswered(func() ([]byte, error) {
+		cmd := s.Shell(ctx, script)
+		cmd.ID, cmd.ResumeTimeout = id, harness.Hung // as all workers
+		return cmd.Output()
+	})
+}
+
 // podapiStream sends input to one command, which sends it back.
 func (w *killWorker) podapiStream() error {
 	ctx := w.T.Context()
@@ -78,6 +88,9 @@ func (w *killWorker) podapiStream() error {
 		return err
 	}
 	defer s.Close()
+	if _, err := untilAnswered(func() (podapi.Info, error) { return s.Info(ctx) }); err != nil {
+		return err
+	}
 	cmd := s.Command(ctx, "cat")
 	cmd.ResumeTimeout = harness.Hung
 	in, inErr := cmd.StdinPipe()

@@ -136,12 +136,6 @@ type stream struct {
 	launcher *Launcher
 }
 
-// RecvMsg leaves the status of a gateway that ends as it is: to podapi's client it is as if the connection
-// were cut, so that a command goes on by another gateway.
-func (s stream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if e, refused := errors.AsType[*Error](s.launcher.refused(err)); refused && e.Class != "unavailable" {
-		return e
-	}
-	return err
-}
+// RecvMsg tells what the gateway itself ends a call with. What may pass is to podapi's client as if the
+// connection were cut, so that a command goes on, be it by another gateway.
+func (s stream) RecvMsg(m any) error { return s.launcher.refused(s.ClientStream.RecvMsg(m)) }
