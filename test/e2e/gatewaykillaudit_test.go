@@ -30,7 +30,11 @@ func (tr *trail) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { tr.attempt(nil) }, // net/http tries again by itself
 	}))
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	transport := http.DefaultTransport
+	if r.Close {
+		transport = &http.Transport{} // with no connection that was used
+	}
+	answer, err := transport.RoundTrip(r)
 	if err == nil {
 		tr.answer(answer)
 	}

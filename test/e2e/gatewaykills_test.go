@@ -324,6 +324,12 @@ func (w *killWorker) send(method, path string, body []byte, headers ...string) (
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
+		req.Close = req.Close || strings.HasPrefix(name, "If-")
+	}
+	// A server may close an idle connection just when a request comes. Clients then repeat what can be
+	// repeated (RFC 9110, 9.2.2), and send what cannot by a connection of its own.
+	if _, has := req.Header["Idempotency-Key"]; !has && !req.Close {
+		req.Header["Idempotency-Key"] = nil // which is not sent
 	}
 	r, err := (&http.Client{Transport: &w.trail}).Do(req)
 	if err != nil {
