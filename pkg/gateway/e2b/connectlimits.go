@@ -1,0 +1,16 @@
+package e2b
+
+import "time"
+
+// The bounds of envd's calls, each with its reason.
+const (
+	// messageLimit is how large a message of a caller may be, in bytes, also decompressed: standard
+	// input of three megabytes in base64, as REST takes it.
+	messageLimit = 4 << 20
+	// compressFrom is how large an answer is that is compressed if the caller takes that, in bytes:
+	// below, it costs more time than it saves.
+	compressFrom = 16 << 10
+	// keepaliveDefault is how long a stream is silent if its caller does not ask for less: proxies
+	// close those of two minutes.
+	keepaliveDefault = 90 * time.Second
+)
