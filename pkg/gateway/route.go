@@ -170,6 +170,11 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		g.setCookie(w, r, t, a.link)
 		return
 	}
+	g.pass(w, r, t, a)
+}
+
+// pass passes a request that is let in to a server in a sandbox.
+func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, t *target, a admission) {
 	id := launcherID(a.tenant, t.name)
 	s, err := g.held.get(r.Context(), id, true)
 	if err != nil {

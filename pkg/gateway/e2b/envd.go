@@ -1,0 +1,80 @@
+package e2b
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// filesPath is where envd has the content of files.
+const filesPath = "/files"
+
+// envdCall is a request to the envd of a sandbox.
+type envdCall struct {
+	*gateway.Call
+	signed bool // the caller has no token, but a URL that was signed with one
+}
+
+type envdCallKey struct{}
+
+// callOf returns the call that a context is of.
+func callOf(ctx context.Context) *envdCall { return ctx.Value(envdCallKey{}).(*envdCall) }
+
+// begin says what the call does, before it has an effect. The operation is like "process/Start".
+func (c *envdCall) begin(ctx context.Context, operation string, d gateway.Detail) error {
+	return c.Begin(ctx, "e2b."+operation, c.Sandbox(), d)
+}
+
+// open returns the client of the sandbox, which is released, once, with the call's error. With wake a
+// sandbox that sleeps is resumed.
+func (c *envdCall) open(ctx context.Context, wake bool) (*podapi.Client, func(error), error) {
+	s, release, err := c.Open(ctx, c.Sandbox(), wake)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Client, release, nil
+}
+
+// envd is the handler of requests to envd, with an envdCall in their contexts.
+func envd() http.Handler {
+	mux := http.NewServeMux()
+	return mux
+}
+
+// serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
+func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
+	if to, _ := serverOf(r, c.Server()); to.Port != envdPort {
+		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, signed: r.Header.Get(headerAccessToken) == ""}))
+	envdHandler.ServeHTTP(w, r)
+}
+
+var envdHandler = envd()
+
+// envdFailure answers a request to envd that is none of a Connect service. A sandbox that is not there is
+// a bad gateway to E2B's clients.
+func envdFailure(w http.ResponseWriter, r *http.Request, err error) {
+	why := callOf(r.Context()).Failure(r.Context(), err)
+	why.Status = envdStatus(why)
+	writeFailure(w, why)
+}
+
+// envdStatus is the status by which envd's clients know a failure.
+func envdStatus(why gateway.Failure) int {
+	switch why.Class {
+	case "no_sandbox", "paused", "ended", "gone", "agent_lost":
+		return http.StatusBadGateway
+	case "invalid":
+		return http.StatusBadRequest
+	}
+	return why.Status
+}
+
+// madeBy returns what tells whether the URL of a request was signed with a token.
+func madeBy(r *http.Request) func(token string) bool {
+	return func(string) bool { return false } // until files are served
+}
