@@ -39,6 +39,10 @@ func (c *Call) Domain() string {
 	return d.host + ":" + d.port
 }
 
+// IsLocal reports whether sandboxes are processes on the gateway's own machine: they can neither be paused
+// nor end themselves.
+func (c *Call) IsLocal() bool { return c.g.isLocal() }
+
 // Begin says what the call does, and to which sandbox, before it has an effect: observers are told. The
 // first call counts. An error keeps the call from taking place.
 func (c *Call) Begin(ctx context.Context, operation, sandbox string, d Detail) error {

@@ -1,0 +1,217 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// envdVersion is the version of envd whose abilities its stand-in has.
+const envdVersion = "0.6.2"
+
+// The states that E2B knows. A sandbox in any other is not there.
+const (
+	stateRunning = "running"
+	statePaused  = "paused"
+)
+
+// described is a sandbox as lists have it.
+type described struct {
+	ID          string            `json:"sandboxID"`
+	Template    string            `json:"templateID"`
+	Client      string            `json:"clientID"`
+	StartedAt   time.Time         `json:"startedAt"`
+	EndAt       time.Time         `json:"endAt"`
+	State       string            `json:"state"`
+	CPUs        int64             `json:"cpuCount"`
+	MemoryMB    int64             `json:"memoryMB"`
+	DiskMB      int64             `json:"diskSizeMB"`
+	EnvdVersion string            `json:"envdVersion"`
+	Metadata    map[string]string `json:"metadata"`
+}
+
+// detailed is a sandbox as a get has it.
+type detailed struct {
+	described
+	Token     string    `json:"envdAccessToken"`
+	Domain    string    `json:"domain,omitempty"`
+	Lifecycle lifecycle `json:"lifecycle"`
+}
+
+type lifecycle struct {
+	OnTimeout  string `json:"onTimeout"`
+	AutoResume bool   `json:"autoResume"`
+}
+
+// stateOf returns the state of a sandbox; "" if it is not there any more. One that pauses at its timeout
+// is paused when its pod has ended.
+func stateOf(s *gateway.Sandbox, r *record) string {
+	switch launcher.State(s.State) {
+	case launcher.Running, launcher.Pending:
+		return stateRunning
+	case launcher.Paused:
+		return statePaused
+	case launcher.Ended:
+		if r.Pauses {
+			return statePaused
+		}
+	}
+	return ""
+}
+
+// describe describes a sandbox; it returns false if there is none in any state that E2B knows.
+func (c *control) describe(s *gateway.Sandbox, has corev1.ResourceList) (described, record, bool) {
+	r, metadata := recordOf(s)
+	d := described{
+		ID: idOf(c.Tenant(), s.ID), Template: r.Template, Client: clientID, StartedAt: s.CreatedAt, EndAt: s.ExpiresAt,
+		State: stateOf(s, &r), EnvdVersion: envdVersion, Metadata: metadata,
+	}
+	if d.Template == "" {
+		d.Template = BaseTemplate
+	}
+	if d.EndAt.IsZero() {
+		d.EndAt = never
+	}
+	const mega = 1 << 20
+	d.CPUs, d.MemoryMB, d.DiskMB = has.Cpu().Value(), has.Memory().Value()/mega, has.Storage().Value()/mega
+	return d, r, d.State != ""
+}
+
+// there returns a sandbox that is running or paused.
+func (c *control) there() (gateway.Sandbox, described, record, error) {
+	s, err := c.Find(c.r.Context(), c.name)
+	if err != nil {
+		return s, described{}, record{}, err
+	}
+	d, r, ok := c.describe(&s, nil)
+	if !ok {
+		return s, d, r, errNoSandbox
+	}
+	return s, d, r, nil
+}
+
+func (c *control) get() error {
+	_, d, r, err := c.there()
+	if err != nil {
+		return err
+	}
+	token, err := c.SandboxToken(c.name)
+	if err != nil {
+		return err
+	}
+	out := detailed{described: d, Token: token, Domain: c.Domain(), Lifecycle: lifecycle{"kill", r.Resumes}}
+	if r.Pauses {
+		out.Lifecycle.OnTimeout = "pause"
+	}
+	writeJSON(c.w, http.StatusOK, out)
+	return nil
+}
+
+// kill removes a sandbox. One that has ended by itself is not there any more, but is removed, too.
+func (c *control) kill() error {
+	_, _, _, missing := c.there()
+	err := c.Remove(c.r.Context(), c.name)
+	if err := errors.Join(missing, err); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *control) setTimeout() error {
+	var in struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	if in.Timeout == nil {
+		return badRequest("the body lacks timeout")
+	}
+	if *in.Timeout == 0 {
+		*in.Timeout = 1 // it ends at once
+	}
+	life, err := timeoutOf(in.Timeout, 0)
+	if err != nil {
+		return err
+	}
+	if _, _, _, err := c.there(); err != nil {
+		return err
+	}
+	if _, err := c.Expire(c.r.Context(), c.name, time.Now().Add(life)); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// pause ends a sandbox's pod and keeps its files, not its memory.
+func (c *control) pause() error {
+	_, d, _, err := c.there()
+	switch {
+	case err != nil:
+		return err
+	case d.State == statePaused:
+		return gateway.Fail(http.StatusConflict, "paused", "the sandbox is paused already")
+	}
+	if err := c.Pause(c.r.Context(), c.name); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// connect has a sandbox run, and live for a while from now on: as long as usual unless the request says
+// otherwise. One that runs lives no shorter than it would.
+func (c *control) connect(usual time.Duration) error {
+	var in struct {
+		Timeout *int64 `json:"timeout"`
+	}
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	life, err := timeoutOf(in.Timeout, usual)
+	if err != nil {
+		return err
+	}
+	token, err := c.SandboxToken(c.name)
+	if err != nil {
+		return err
+	}
+	s, d, _, err := c.there()
+	if err != nil {
+		return err
+	}
+	ctx, status := c.r.Context(), http.StatusOK
+	if d.State == statePaused {
+		if err := c.Resume(ctx, c.name); err != nil {
+			return err
+		}
+		status = http.StatusCreated
+	}
+	if err := c.live(ctx, &s, status == http.StatusCreated, max(life, leastTimeout)); err != nil {
+		return err
+	}
+	writeJSON(c.w, status, c.created(c.name, d.Template, token))
+	return nil
+}
+
+// live has a sandbox end itself after a while, if it ends by a time at all; one that was not resumed no
+// sooner than it would.
+func (c *control) live(ctx context.Context, s *gateway.Sandbox, resumed bool, life time.Duration) error {
+	ends := time.Now().Add(life)
+	if !resumed && (s.ExpiresAt.IsZero() || !ends.After(s.ExpiresAt)) {
+		return nil
+	}
+	_, err := c.Expire(ctx, c.name, ends)
+	if errors.Is(err, launcher.ErrNoLifetime) {
+		return nil
+	}
+	return err
+}
