@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway":                       {"pkg/gateway/internal/content", "pkg/gateway/internal/rawgrpc", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/gateway/internal/content":      {"pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
-	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/content", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/metrics":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},

@@ -14,6 +14,7 @@ const filesPath = "/files"
 // envdCall is a request to the envd of a sandbox.
 type envdCall struct {
 	*gateway.Call
+	face   *Face
 	signed bool // the caller has no token, but a URL that was signed with one
 }
 
@@ -40,6 +41,8 @@ func (c *envdCall) open(ctx context.Context, wake bool) (*podapi.Client, func(er
 // envd is the handler of requests to envd, with an envdCall in their contexts.
 func envd() http.Handler {
 	mux := http.NewServeMux()
+	addFilesystem(mux)
+	addRest(mux)
 	return mux
 }
 
@@ -49,7 +52,7 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, signed: r.Header.Get(headerAccessToken) == ""}))
+	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: f, signed: r.Header.Get(headerAccessToken) == ""}))
 	envdHandler.ServeHTTP(w, r)
 }
 
@@ -72,9 +75,4 @@ func envdStatus(why gateway.Failure) int {
 		return http.StatusBadRequest
 	}
 	return why.Status
-}
-
-// madeBy returns what tells whether the URL of a request was signed with a token.
-func madeBy(r *http.Request) func(token string) bool {
-	return func(string) bool { return false } // until files are served
 }

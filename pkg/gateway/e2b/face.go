@@ -12,6 +12,8 @@ import (
 type Face struct {
 	// Templates are what sandboxes can be made from, by their names. [BaseTemplate] is there in any case.
 	Templates map[string]Template
+
+	watchers watchers
 }
 
 // Template says what a new sandbox is made from: a pool, or an image, which the tenant's policy must

@@ -1,0 +1,110 @@
+package e2b
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// addRest adds what envd serves beside its Connect services.
+func addRest(mux *http.ServeMux) {
+	mux.Handle("GET "+filesPath, rest(readFile))
+	mux.Handle("POST "+filesPath, rest(writeFiles))
+	mux.Handle("GET /health", rest(health))
+	mux.Handle("GET /metrics", rest(readMetrics))
+	mux.Handle("GET /envs", rest(readEnvs))
+}
+
+// lookAt is on for operations that neither wake a sandbox nor keep it awake.
+func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launcher.Sandbox) error) error {
+	if err := c.begin(ctx, operation, gateway.Detail{}); err != nil {
+		return err
+	}
+	s, release, err := c.Open(ctx, c.Sandbox(), false)
+	if err != nil {
+		return err
+	}
+	err = do(s)
+	release(err)
+	return err
+}
+
+// health answers whether a sandbox runs, soon in any case. It wakes nothing.
+func health(c *restCall) error {
+	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
+	defer cancel()
+	err := c.lookAt(ctx, "health", func(s *launcher.Sandbox) error { return s.Healthy(ctx) })
+	if err == nil {
+		c.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// readMetrics answers with what the sandbox uses.
+func readMetrics(c *restCall) error {
+	return c.lookAt(c.r.Context(), "metrics", func(s *launcher.Sandbox) error {
+		m, err := measure(c.r.Context(), s)
+		if err == nil {
+			writeJSON(c.w, http.StatusOK, envdMetricsOf(m))
+		}
+		return err
+	})
+}
+
+// readEnvs answers with the environment that commands of the sandbox get. A command tells it: the
+// agent does not.
+func readEnvs(c *restCall) error {
+	ctx, args := c.r.Context(), []string{"env", "-0"}
+	return c.on(ctx, "envs", "", gateway.Detail{Args: args}, func(s *launcher.Sandbox) error {
+		out := &boundedBuffer{limit: envsLimit}
+		command := s.Command(ctx, args[0], args[1:]...)
+		command.Stdout = out
+		if err := command.Run(); err != nil {
+			return err
+		}
+		envs := map[string]string{}
+		for variable := range strings.SplitSeq(out.String(), "\x00") {
+			if name, value, ok := strings.Cut(variable, "="); ok {
+				envs[text(name)] = text(value)
+			}
+		}
+		writeJSON(c.w, http.StatusOK, envs)
+		return nil
+	})
+}
+
+// boundedBuffer is a buffer that takes no more than its limit, in bytes.
+type boundedBuffer struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.limit {
+		return 0, fmt.Errorf("there is more output than %d bytes", b.limit)
+	}
+	return b.Buffer.Write(p)
+}
+
+// allowPages lets pages of any origin read the answer: what they need for it is a token, which no
+// browser has of its own. It answers a browser that asks before it sends a request, and reports so.
+func allowPages(w http.ResponseWriter, r *http.Request) (answered bool) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "*")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		h.Set("Access-Control-Allow-Headers", asked)
+	}
+	h.Set("Access-Control-Max-Age", "7200")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

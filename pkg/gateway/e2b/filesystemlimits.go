@@ -1,0 +1,35 @@
+package e2b
+
+import "time"
+
+// The bounds of files and watches, each with its reason.
+const (
+	// dirMode is that of directories which are made, as envd makes them.
+	dirMode = 0o755
+	// listLimit is how many entries a listing has, of 300 bytes each: a large work tree has fewer. It is
+	// as an error that one learns of more, since the answer cannot say that it lacks some.
+	listLimit = 50_000
+	// looksAtOnce is how many links of a listing are followed at once.
+	looksAtOnce = 16
+	// watchersLimit is how many watches of a tenant are asked for their events, at one gateway, and
+	// watcherLimit how large the events of one are between two calls, in bytes: with eventSize for each
+	// beside its name, some ten thousand.
+	watchersLimit = 64
+	watcherLimit  = 1 << 20
+	eventSize     = 64
+	// watcherIdle is how long a watch lasts that nobody asks for events: a program that does asks each
+	// second, or between its steps. Until then it keeps its sandbox from being idle.
+	watcherIdle = 10 * time.Minute
+	// filesLimit is how many files a request may bring: more are better sent as one archive.
+	filesLimit = 10_000
+	// otherPartLimit is how much a form may have beside its files, in bytes, which is read for nothing.
+	otherPartLimit = 1 << 20
+	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
+	// seconds.
+	healthTime = 4 * time.Second
+	// sampleTime is how far apart the two looks are of which the use of processors is told: a kernel
+	// counts it in steps of some milliseconds.
+	sampleTime = 100 * time.Millisecond
+	// envsLimit is how large the environment of a sandbox can be, in bytes: Linux takes no more.
+	envsLimit = 2 << 20
+)
