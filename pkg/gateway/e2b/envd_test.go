@@ -18,8 +18,6 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
-
 // hung is after how long a test takes what it waits for to hang.
 const hung = time.Minute
 

@@ -27,9 +27,6 @@ const (
 	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
 	// seconds.
 	healthTime = 4 * time.Second
-	// sampleTime is how far apart the two looks are of which the use of processors is told: a kernel
-	// counts it in steps of some milliseconds.
-	sampleTime = 100 * time.Millisecond
 	// envsLimit is how large the environment of a sandbox can be, in bytes: Linux takes no more.
 	envsLimit = 2 << 20
 )

@@ -45,13 +45,18 @@ func (c *control) metrics() error {
 	return nil
 }
 
-// measure looks at the sandbox twice, since the use of processors shows only over a time.
-func (c *control) measure(ctx context.Context) (m *metric, err error) {
+func (c *control) measure(ctx context.Context) (*metric, error) {
 	s, release, err := c.Open(ctx, c.name, false)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { release(err) }()
+	m, err := measure(ctx, s)
+	release(err)
+	return m, err
+}
+
+// measure looks at a sandbox twice, since the use of processors shows only over a time.
+func measure(ctx context.Context, s *launcher.Sandbox) (*metric, error) {
 	before, err := s.Stats(ctx)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// envdVersion is the version of envd whose abilities its stand-in has.
-const envdVersion = "0.6.2"
+// envdVersion is the version of envd whose abilities its stand-in has: from 0.6.2 on there is metadata of
+// files, for which the agent has no place.
+const envdVersion = "0.6.1"
 
 // The states that E2B knows. A sandbox in any other is not there.
 const (
