@@ -117,10 +117,8 @@ func refuseGone(ctx context.Context, text string) bool {
 	if !ok || a.begun {
 		return false
 	}
-	for name := range a.Header() {
-		if name != "Content-Security-Policy" && name != "X-Content-Type-Options" && name != "Cross-Origin-Resource-Policy" {
-			a.Header().Del(name)
-		}
+	for _, name := range []string{"Accept-Encoding", "Connect-Accept-Encoding", "Connect-Content-Encoding"} {
+		a.Header().Del(name)
 	}
 	writeError(a, http.StatusBadGateway, connect.CodeUnavailable, text)
 	a.refused = true

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/podagent/podagent/pkg/gateway"
 )
 
 type word struct {
@@ -32,19 +34,19 @@ func words() http.Handler {
 			out.Left = fmt.Sprint(time.Until(at).Round(time.Minute))
 		}
 		if in.Text == "gone" {
-			return nil, connectError(ctx, 410, "gone", "the sandbox is gone")
+			return nil, connectError(ctx, gateway.Failure{Status: 410, Class: "gone", Text: "the sandbox is gone"})
 		}
 		return out, nil
 	})
 	serverStream(mux, "/words.Words/Repeat", func(ctx context.Context, in *word, out *events[word]) error {
 		if in.Text == "gone" {
-			return connectError(ctx, 410, "gone", "the sandbox is gone")
+			return connectError(ctx, gateway.Failure{Status: 410, Class: "gone", Text: "the sandbox is gone"})
 		}
 		if err := out.send(in); err != nil {
 			return err
 		}
 		if in.Text == "fail" {
-			return connectError(ctx, 404, "not_exist", "there is no such word")
+			return connectError(ctx, gateway.Failure{Status: 404, Class: "not_exist", Text: "there is no such word"})
 		}
 		return out.send(in)
 	})

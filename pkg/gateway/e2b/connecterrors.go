@@ -6,7 +6,26 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+
+	"github.com/podagent/podagent/pkg/gateway"
 )
+
+// connectFailure returns an error as Connect has it; nil for nil. It is how the call is answered.
+func (c *envdCall) connectFailure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return connectError(ctx, c.Failure(ctx, err))
+}
+
+// connectError returns a failure as Connect has it, which is how the call is answered, also if its
+// sandbox is not there.
+func connectError(ctx context.Context, why gateway.Failure) error {
+	if isGone(why.Class) {
+		refuseGone(ctx, why.Text)
+	}
+	return connect.NewError(codeOf(why.Status, why.Class), errors.New(why.Text))
+}
 
 // codeOf returns the code of Connect for an error that the gateway tells by an HTTP status and a
 // class. What SDKs make of it: not_found, invalid_argument and unauthenticated are errors of these
@@ -20,6 +39,8 @@ func codeOf(status int, class string) connect.Code {
 		return connect.CodeAlreadyExists
 	case class == "cancelled":
 		return connect.CodeCanceled
+	case class == classClosing, class == "stalled":
+		return connect.CodeAborted
 	}
 	if code, ok := codes[status]; ok {
 		return code
@@ -41,33 +62,18 @@ var codes = map[int]connect.Code{
 	http.StatusNotImplemented:        connect.CodeUnimplemented,
 	http.StatusServiceUnavailable:    connect.CodeUnavailable,
 	http.StatusGatewayTimeout:        connect.CodeDeadlineExceeded,
-	http.StatusInsufficientStorage:   connect.CodeInternal,
 }
 
 // isGone reports whether an error of this class says that the sandbox is not there to be worked in.
 func isGone(class string) bool {
 	switch class {
-	case "no_sandbox", "paused", "ended", "gone":
+	case "no_sandbox", "paused", "ended", "gone", "agent_lost":
 		return true
 	}
 	return false
 }
 
-// connectError returns an error as Connect has it, of which the gateway says the status, the class
-// and the text. It is how the call is answered, also if its sandbox is not there.
-func connectError(ctx context.Context, status int, class, text string) error {
-	if isGone(class) {
-		refuseGone(ctx, text)
-	}
-	return connect.NewError(codeOf(status, class), errors.New(text))
-}
+// errClosing ends streams, which go on with another gateway. To SDKs it is not as if the sandbox were gone.
+var errClosing = gateway.Fail(http.StatusServiceUnavailable, classClosing, "this gateway ends: call again, and another one goes on")
 
-// invalid is the answer to a call that says something wrong.
-func invalid(text string) error {
-	return connect.NewError(connect.CodeInvalidArgument, errors.New(text))
-}
-
-// notSupported is the answer to a call for what sandboxes here do not have.
-func notSupported(text string) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New(text))
-}
+const classClosing = "closing"

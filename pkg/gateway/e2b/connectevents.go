@@ -22,7 +22,7 @@ type events[T any] struct {
 }
 
 // newEvents returns the events of a call, and what ends them. Their context ends with the call's, and
-// when a keepalive cannot be sent.
+// when an event cannot be sent.
 func newEvents[T any](ctx context.Context, s *connect.ServerStream[T]) (e *events[T], end func()) {
 	e = &events[T]{stream: s, interval: keepaliveInterval(requestHeader(ctx).Get("Keepalive-Ping-Interval"))}
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
@@ -38,14 +38,18 @@ func keepaliveInterval(asked string) time.Duration {
 	return min(time.Duration(seconds), keepaliveDefault/time.Second) * time.Second
 }
 
-// send sends an event. It may be called concurrently.
+// send sends an event. If it cannot, the context ends. It may be called concurrently.
 func (e *events[T]) send(m *T) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.idle != nil && !e.ended {
 		e.idle.Reset(e.interval)
 	}
-	return e.stream.Send(m)
+	err := e.stream.Send(m)
+	if err != nil {
+		e.cancel(err)
+	}
+	return err
 }
 
 // keepAlive sends m when nothing else was sent for a while, until the call ends.

@@ -13,4 +13,10 @@ const (
 	// keepaliveDefault is how long a stream is silent if its caller does not ask for less: proxies
 	// close those of two minutes.
 	keepaliveDefault = 90 * time.Second
+	// tagLimit is how long the tag of a process may be, in bytes: names are shorter. It is read in the
+	// environment of the process, of which environLimit bytes count: more than any but a hostile one
+	// has. A list has the tags of tagsListed processes: each takes a call of its own.
+	tagLimit     = 256
+	environLimit = 128 << 10
+	tagsListed   = 64
 )

@@ -5,7 +5,7 @@
 // (connect.go, connectevents.go, connecterrors.go). Its files are the service filesystem.Filesystem
 // (filesystemservice.go, filesystem.go), with watches that stream or are asked for (filesystemwatch.go,
 // filesystempoll.go), and the content by /files (files.go, filesupload.go), also for a URL that is signed
-// (filessignature.go).
+// (filessignature.go); commands and terminals are the service process.Process (process.go and its like).
 //
 // A sandbox's id is NAME--TENANT, so that its servers have the hosts that E2B's clients make up:
 // PORT-NAME--TENANT.DOMAIN. A tenant's own name of it, alone, is understood, too.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/podagent/podagent/pkg/gateway"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // filesPath is where envd has the content of files.
@@ -28,21 +27,12 @@ func (c *envdCall) begin(ctx context.Context, operation string, d gateway.Detail
 	return c.Begin(ctx, "e2b."+operation, c.Sandbox(), d)
 }
 
-// open returns the client of the sandbox, which is released, once, with the call's error. With wake a
-// sandbox that sleeps is resumed.
-func (c *envdCall) open(ctx context.Context, wake bool) (*podapi.Client, func(error), error) {
-	s, release, err := c.Open(ctx, c.Sandbox(), wake)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.Client, release, nil
-}
-
 // envd is the handler of requests to envd, with an envdCall in their contexts.
 func envd() http.Handler {
 	mux := http.NewServeMux()
 	addFilesystem(mux)
 	addRest(mux)
+	newProcesses().addTo(mux)
 	return mux
 }
 
@@ -68,10 +58,10 @@ func envdFailure(w http.ResponseWriter, r *http.Request, err error) {
 
 // envdStatus is the status by which envd's clients know a failure.
 func envdStatus(why gateway.Failure) int {
-	switch why.Class {
-	case "no_sandbox", "paused", "ended", "gone", "agent_lost":
+	switch {
+	case isGone(why.Class):
 		return http.StatusBadGateway
-	case "invalid":
+	case why.Class == "invalid":
 		return http.StatusBadRequest
 	}
 	return why.Status

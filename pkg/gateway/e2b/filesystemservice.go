@@ -38,15 +38,6 @@ func inSandbox[Req, Res any](operation string, paths func(*Req) []string, do fun
 	}
 }
 
-// connectFailure returns an error as Connect has it; nil for nil.
-func (c *envdCall) connectFailure(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	why := c.Failure(ctx, err)
-	return connectError(ctx, why.Status, why.Class, why.Text)
-}
-
 // serveWatch sends the events of a directory, until the caller leaves or the gateway is about to end.
 func serveWatch(ctx context.Context, in *watchRequest, out *events[watchResponse]) error {
 	c := callOf(ctx)
@@ -61,9 +52,6 @@ func serveWatch(ctx context.Context, in *watchRequest, out *events[watchResponse
 	}
 	return c.connectFailure(ctx, err)
 }
-
-// errClosing ends streams of a gateway that is about to end.
-var errClosing = gateway.Fail(http.StatusServiceUnavailable, "unavailable", "this gateway ends: watch again, by another one")
 
 func createWatcher(ctx context.Context, in *watchRequest) (*watcherID, error) {
 	c := callOf(ctx)
