@@ -42,6 +42,9 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)
 		return
 	}
+	if allowPages(w, r) {
+		return
+	}
 	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: f, signed: r.Header.Get(headerAccessToken) == ""}))
 	envdHandler.ServeHTTP(w, r)
 }
@@ -61,7 +64,7 @@ func envdStatus(why gateway.Failure) int {
 	switch {
 	case isGone(why.Class):
 		return http.StatusBadGateway
-	case why.Class == "invalid":
+	case why.Status == http.StatusUnprocessableEntity:
 		return http.StatusBadRequest
 	}
 	return why.Status

@@ -38,6 +38,9 @@ const envdPort = 49983
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.
 func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bool) {
+	if at.Port == 0 && isPreflight(r) && asksFor(r, headerSandbox) {
+		return gateway.Credential{}, true // see Refuse
+	}
 	if at.Port == 0 && r.Header.Get(headerSandbox) == "" {
 		return gateway.Credential{Token: keyOf(r)}, isControl(r.URL.Path)
 	}
@@ -92,6 +95,9 @@ func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 }
 
 // Refuse implements [gateway.Face].
-func (f *Face) Refuse(w http.ResponseWriter, _ *http.Request, why gateway.Failure) {
+func (f *Face) Refuse(w http.ResponseWriter, r *http.Request, why gateway.Failure) {
+	if !isControl(r.URL.Path) && allowPages(w, r) {
+		return // a browser asks before it sends a token
+	}
 	writeFailure(w, why)
 }
