@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -31,17 +32,21 @@ type envdDoor struct {
 	dir     string // its working directory
 }
 
-func newEnvdDoor(t *testing.T) *envdDoor {
+func newEnvdDoor(t *testing.T, edit ...func(*gateway.Options)) *envdDoor {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys.yaml")
 	text := fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %x\n", sha256.Sum256([]byte("a")))
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := gateway.New(gateway.Options{
+	o := gateway.Options{
 		Launcher: launchertest.Local(t), Tenants: &gateway.Keys{Path: keys}, Domain: "sandboxes.test",
 		Faces: []gateway.Face{tokens{}, &Face{}},
-	})
+	}
+	for _, edit := range edit {
+		edit(&o)
+	}
+	g := gateway.New(o)
 	server := httptest.NewServer(g)
 	t.Cleanup(func() {
 		server.Close()
@@ -105,7 +110,10 @@ func (d *envdDoor) request(method, path, body string, headers ...string) *http.R
 	for _, header := range append([]string{headerSandbox + ": " + d.id, "X-Access-Token: " + d.token}, headers...) {
 		name, value, _ := strings.Cut(header, ": ")
 		r.Header.Set(name, value)
-		if value == "" {
+		switch {
+		case name == "Host":
+			r.Host = value
+		case value == "":
 			r.Header.Del(name)
 		}
 	}
@@ -158,7 +166,13 @@ func (d *envdDoor) content(name string) string {
 // closed at the end. Each is its JSON.
 func (d *envdDoor) stream(method, body string) <-chan string {
 	d.Helper()
-	r, err := http.DefaultClient.Do(d.request("POST", "/"+method, envelope(0, body), "Content-Type: "+streamType))
+	return d.streamWith(d.Context(), method, body)
+}
+
+// streamWith is stream for a caller who leaves when ctx ends.
+func (d *envdDoor) streamWith(ctx context.Context, method, body string) <-chan string {
+	d.Helper()
+	r, err := http.DefaultClient.Do(d.request("POST", "/"+method, envelope(0, body), "Content-Type: "+streamType).WithContext(ctx))
 	if err != nil {
 		d.Fatal(err)
 	}

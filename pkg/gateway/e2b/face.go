@@ -38,7 +38,7 @@ const envdPort = 49983
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.
 func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bool) {
-	if at.Port == 0 && isPreflight(r) && asksFor(r, headerSandbox) {
+	if at.Port == 0 && (isPreflight(r) && asksFor(r, headerSandbox) || isNameless(r)) {
 		return gateway.Credential{}, true // see Refuse
 	}
 	if at.Port == 0 && r.Header.Get(headerSandbox) == "" {
@@ -98,6 +98,9 @@ func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 func (f *Face) Refuse(w http.ResponseWriter, r *http.Request, why gateway.Failure) {
 	if !isControl(r.URL.Path) && allowPages(w, r) {
 		return // a browser asks before it sends a token
+	}
+	if isNameless(r) {
+		why = gateway.Failure{Status: http.StatusBadRequest, Class: "invalid", Text: "the URL names no sandbox: to have URLs signed, let the client find sandboxes by their hosts, and do not set E2B_SANDBOX_URL"}
 	}
 	writeFailure(w, why)
 }

@@ -227,6 +227,16 @@ func TestURLsAreSigned(t *testing.T) {
 			t.Errorf("signed %s: %d %s, want %d %s", c.name, got.StatusCode, got.text, c.status, c.want)
 		}
 	}
+	host := []string{headerSandbox + ": ", "X-Access-Token: ", "Host: 49983-job--acme.sandboxes.test"}
+	if got := d.send("GET", "/files?"+query("file", "read", "", soon), "", host...); got.StatusCode != 200 || got.text != "text" {
+		t.Errorf("by its host: %d %s", got.StatusCode, got.text)
+	}
+	if got := d.send("GET", "/files?"+query("file", "write", "", soon), "", host...); got.StatusCode != 401 {
+		t.Errorf("by its host, for another operation: %d %s", got.StatusCode, got.text)
+	}
+	if got := d.send("GET", "/files?"+query("file", "read", "", soon), "", host[:2]...); got.StatusCode != 400 || !strings.Contains(got.text, "the URL names no sandbox") {
+		t.Errorf("without any: %d %s", got.StatusCode, got.text)
+	}
 	d.uploads("?"+query("new", "write", "", soon), "text", 200, `"name":"new"`, octets, "X-Access-Token: ")
 	d.uploads("?"+query("new", "read", "", soon), "text", 401, `"code":401`, octets, "X-Access-Token: ")
 	body, kind := form(t, field{"file", "by-name", "text"})

@@ -74,7 +74,8 @@ func measure(ctx context.Context, s *launcher.Sandbox) (*metric, error) {
 }
 
 func metricOf(before, now *podapi.Stats) *metric {
-	m := &metric{Time: now.Time.UTC(), Unix: now.Time.Unix(), MemTotal: deref(now.MemoryLimit), DiskUsed: deref(now.DiskUsed), DiskTotal: deref(now.DiskSize)}
+	at := time.Now().UTC() // the sandbox's clock may say anything
+	m := &metric{Time: at, Unix: at.Unix(), MemTotal: deref(now.MemoryLimit), DiskUsed: deref(now.DiskUsed), DiskTotal: deref(now.DiskSize)}
 	m.MemUsed = deref(now.MemoryWorkingSet)
 	m.MemCache = max(0, deref(now.Memory)-m.MemUsed)
 	limit := 1.0
