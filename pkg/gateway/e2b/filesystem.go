@@ -150,6 +150,7 @@ func listDir(ctx context.Context, s *launcher.Sandbox, in *listRequest) (*listRe
 type lister struct {
 	sandbox *launcher.Sandbox
 	found   []fsops.Attr
+	size    int // in bytes
 }
 
 func (l *lister) list(ctx context.Context, dir string, depth uint32) error {
@@ -157,8 +158,8 @@ func (l *lister) list(ctx context.Context, dir string, depth uint32) error {
 		if err != nil {
 			return err
 		}
-		if len(l.found) == listLimit {
-			return gateway.Fail(http.StatusConflict, "too_large", fmt.Sprintf("there are more than %d entries: list a directory in it, or fewer levels", listLimit))
+		if l.size += len(a.Path) + len(a.Target) + entrySize; l.size > listLimit {
+			return gateway.Fail(http.StatusConflict, "too_large", fmt.Sprintf("there are too many entries, of which the first %d have %d MiB: list a directory in it, or fewer levels", len(l.found), listLimit>>20))
 		}
 		l.found = append(l.found, a)
 		if !a.IsDir() || depth == 1 {

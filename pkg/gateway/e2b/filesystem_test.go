@@ -120,6 +120,18 @@ func TestDirectoriesAreListed(t *testing.T) {
 	)
 }
 
+func TestListingIsBounded(t *testing.T) {
+	d := newEnvdDoor(t)
+	deep := "top" + strings.Repeat("/"+strings.Repeat("d", 200), 12)
+	for i := range listLimit / 2500 {
+		d.write(fmt.Sprint(deep, "/", i), "")
+	}
+	d.calls(
+		methodCase{"ListDir", `{"path":"top","depth":12}`, 200, `"entries"`},
+		methodCase{"ListDir", `{"path":"top","depth":13}`, 400, `"code":"failed_precondition".*there are too many entries`},
+	)
+}
+
 func TestFilesAreMovedAndRemoved(t *testing.T) {
 	d := newEnvdDoor(t)
 	d.write("a", "1")
