@@ -30,6 +30,7 @@ type box struct {
 
 func newBox(t *testing.T, edit ...func(*gateway.Options)) *box {
 	t.Helper()
+	t.Setenv("HOME", t.TempDir()) // commands run in login shells: what they read there must be no user's own
 	keys := filepath.Join(t.TempDir(), "keys.yaml")
 	text := fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %x\n", sha256.Sum256([]byte("a")))
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
