@@ -44,16 +44,20 @@ func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 	for _, edit := range edit {
 		edit(&o)
 	}
+	return d.beside(o)
+}
+
+// beside returns another gateway over the same sandboxes.
+func (d *door) beside(o gateway.Options) *door {
 	g := gateway.New(o)
 	server := httptest.NewServer(g)
-	t.Cleanup(func() {
+	d.Cleanup(func() {
 		server.Close()
 		if err := g.Close(); err != nil {
-			t.Error(err)
+			d.Error(err)
 		}
 	})
-	d.url = server.URL
-	return d
+	return &door{d.T, server.URL, d.keys}
 }
 
 // writeKeys makes these the keys of acme.
@@ -115,11 +119,16 @@ func (d *door) call(method, path, body string, status int, out any) answer {
 		d.Fatalf("%s %s %s: %d %s, want %d", method, path, body, got.StatusCode, got.text, status)
 	}
 	if out != nil {
-		if err := json.Unmarshal([]byte(got.text), out); err != nil {
-			d.Fatalf("%s %s: %v: %s", method, path, err, got.text)
-		}
+		decode(d, got.text, out)
 	}
 	return got
+}
+
+func decode(t testing.TB, text string, out any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
 }
 
 // sandbox is what a create or a connect answers.

@@ -38,7 +38,12 @@ func envd() http.Handler {
 
 // serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
 func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
-	if to, _ := serverOf(r, c.Server()); to.Port != envdPort {
+	switch to, _ := serverOf(r, c.Server()); to.Port {
+	case envdPort:
+	case interpreterPort:
+		writeFailure(w, c.Failure(r.Context(), errInterpreter))
+		return
+	default:
 		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)
 		return
 	}
@@ -50,6 +55,8 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 }
 
 var envdHandler = envd()
+
+var errInterpreter = gateway.Fail(http.StatusNotImplemented, "unsupported", "the code interpreter is not supported by this gateway: run code as a command")
 
 // envdFailure answers a request to envd that is none of a Connect service. A sandbox that is not there is
 // a bad gateway to E2B's clients.

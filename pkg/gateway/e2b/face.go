@@ -35,6 +35,9 @@ const (
 // envdPort is the port at which E2B's clients take envd to be.
 const envdPort = 49983
 
+// interpreterPort is that of E2B's code interpreter, which there is not.
+const interpreterPort = 49999
+
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.
 func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bool) {
@@ -48,7 +51,8 @@ func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bo
 	if !ok {
 		return gateway.Credential{}, true // see Refuse
 	}
-	if at.Port != 0 && at.Port != envdPort && r.Header.Get(headerTraffic) == "" {
+	forInterpreter := at.Port == interpreterPort && r.Header.Get(headerAccessToken) != ""
+	if at.Port != 0 && at.Port != envdPort && r.Header.Get(headerTraffic) == "" && !forInterpreter {
 		return gateway.Credential{}, false // the gateway's own
 	}
 	return credentialOf(r, to), true
