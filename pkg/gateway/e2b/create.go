@@ -127,7 +127,7 @@ func (c *control) order(in *createRequest, usual time.Duration) (o gateway.NewSa
 	if o.Env, err = envOf(in.Env); err != nil {
 		return o, err
 	}
-	o.Labels, err = record{Template: in.Template, Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}.labels(in.Metadata)
+	o.Labels, err = record{Template: in.Template, Started: time.Now().UTC(), Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}.labels(in.Metadata)
 	seconds := int64(max(leastTimeout, life) / time.Second)
 	switch {
 	case in.AutoPause && in.AutoResume.Enabled:

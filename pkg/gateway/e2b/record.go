@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -18,6 +19,7 @@ type record struct {
 	Template string            `json:"t,omitempty"`
 	Pauses   bool              `json:"p,omitempty"` // at its timeout, rather than to be killed
 	Resumes  bool              `json:"r,omitempty"` // by traffic
+	Started  time.Time         `json:"s,omitzero"`  // more exactly than launchers know it
 	Metadata map[string]string `json:"m,omitempty"` // that are no labels by themselves
 }
 

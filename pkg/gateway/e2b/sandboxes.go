@@ -76,6 +76,9 @@ func (c *control) describe(s *gateway.Sandbox, has corev1.ResourceList) (describ
 	if d.Template == "" {
 		d.Template = BaseTemplate
 	}
+	if !r.Started.IsZero() {
+		d.StartedAt = r.Started
+	}
 	if d.EndAt.IsZero() {
 		d.EndAt = never
 	}
