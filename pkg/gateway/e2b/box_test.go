@@ -107,15 +107,16 @@ func (b *box) call(method, body string, headers ...string) (int, string) {
 // stream is the answer to a call that has begun.
 type stream struct {
 	*box
-	body  io.ReadCloser
-	leave context.CancelFunc
-	pid   int
+	body   io.ReadCloser
+	leave  context.CancelFunc
+	pid    int
+	unread string // output that until has left
 }
 
 // open begins a call that is answered by a stream.
 func (b *box) open(method, body string, headers ...string) *stream {
 	b.Helper()
-	ctx, cancel := context.WithCancel(b.Context())
+	ctx, cancel := context.WithTimeout(b.Context(), hung)
 	r := b.request(ctx, "POST", "/process.Process/"+method, envelope(0, body), b.headers(streamType, headers...)...)
 	if r.StatusCode != 200 {
 		text, _ := io.ReadAll(r.Body)
@@ -172,40 +173,43 @@ type result struct {
 // rest reads a stream to its end.
 func (s *stream) rest() (r result) {
 	s.Helper()
-	for {
-		e, ended := s.next()
+	var stdout, stderr, pty strings.Builder
+	for r.ended == "" {
+		var e processEvent
+		e, r.ended = s.next()
 		switch {
-		case ended != "":
-			r.ended = ended
-			return r
 		case e.Data != nil:
-			r.stdout += string(e.Data.Stdout)
-			r.stderr += string(e.Data.Stderr)
-			r.pty += string(e.Data.PTY)
+			stdout.Write(e.Data.Stdout)
+			stderr.Write(e.Data.Stderr)
+			pty.Write(e.Data.PTY)
 		case e.End != nil:
 			r.end = e.End
 		}
 	}
+	r.stdout, r.stderr, r.pty = stdout.String(), stderr.String(), pty.String()
+	return r
 }
 
-// until reads a stream until its output has a text.
+// until reads a stream until its output has a text, after those that it was read to before.
 func (s *stream) until(text string) {
 	s.Helper()
-	for got := ""; !strings.Contains(got, text); {
+	for !strings.Contains(s.unread, text) {
 		e, ended := s.next()
 		if ended != "" || e.End != nil {
-			s.Fatalf("the stream ended before %q: %q %s", text, got, ended)
+			s.Fatalf("the stream ended before %q: %q %s", text, s.unread, ended)
 		}
 		if e.Data != nil {
-			got += string(e.Data.Stdout) + string(e.Data.PTY)
+			s.unread += string(e.Data.Stdout) + string(e.Data.PTY)
 		}
 	}
+	_, s.unread, _ = strings.Cut(s.unread, text)
 }
 
-// script is the request that SDKs send for a command.
+// script is the request that SDKs send for a command. This machine's own profile of the shell must not
+// count: what it does may take long, or break off badly when the shell is killed.
 func script(text string, more ...string) string {
 	command, _ := json.Marshal([]string{"-l", "-c", text})
-	return fmt.Sprintf(`{"process":{"cmd":"/bin/bash","args":%s},"stdin":false%s}`, command, strings.Join(more, ""))
+	return fmt.Sprintf(`{"process":{"cmd":"/bin/bash","args":%s,"envs":{"HOME":"/"}},"stdin":false%s}`, command, strings.Join(more, ""))
 }
 
 func of(pid int) string { return fmt.Sprintf(`{"process":{"pid":%d}}`, pid) }

@@ -89,14 +89,14 @@ func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*no
 
 // streamInput sends what comes of input to a process.
 func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[streamInputRequest]) (*nothing, error) {
-	if !in.Receive() || in.Msg().Start == nil {
-		if err := in.Err(); err != nil {
-			return nil, err
-		}
-		return nil, invalidRequest("the first message must be a start, which names the process")
+	w, process := work{operation: "process/StreamInput"}, selector{}
+	if in.Receive() && in.Msg().Start != nil {
+		process = in.Msg().Start.Process
+		w.fault = process.fault()
+	} else if w.fault = in.Err(); w.fault == nil {
+		w.fault = invalidRequest("the first message must be a start, which names the process")
 	}
-	process := in.Msg().Start.Process
-	return &nothing{}, (&work{operation: "process/StreamInput", fault: process.fault()}).do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &process)
 		if err != nil {
 			return err
