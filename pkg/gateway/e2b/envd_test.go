@@ -164,15 +164,15 @@ func (d *envdDoor) content(name string) string {
 
 // stream calls a method of envd's that answers with events, and sends these to the channel, which is
 // closed at the end. Each is its JSON.
-func (d *envdDoor) stream(method, body string) <-chan string {
+func (d *envdDoor) stream(method, body string, headers ...string) <-chan string {
 	d.Helper()
-	return d.streamWith(d.Context(), method, body)
+	return d.streamWith(d.Context(), method, body, headers...)
 }
 
 // streamWith is stream for a caller who leaves when ctx ends.
-func (d *envdDoor) streamWith(ctx context.Context, method, body string) <-chan string {
+func (d *envdDoor) streamWith(ctx context.Context, method, body string, headers ...string) <-chan string {
 	d.Helper()
-	r, err := http.DefaultClient.Do(d.request("POST", "/"+method, envelope(0, body), "Content-Type: "+streamType).WithContext(ctx))
+	r, err := http.DefaultClient.Do(d.request("POST", "/"+method, envelope(0, body), append(headers, "Content-Type: "+streamType)...).WithContext(ctx))
 	if err != nil {
 		d.Fatal(err)
 	}

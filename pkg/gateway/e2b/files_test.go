@@ -3,8 +3,10 @@ package e2b
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -12,8 +14,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/pkg/gateway"
 )
 
 const octets = "Content-Type: application/octet-stream"
@@ -121,6 +126,19 @@ func TestUploadsOfWrongShapesChangeNothing(t *testing.T) {
 	if got := d.content("first"); got != "1" {
 		t.Errorf("the first one of two files of a name has %q", got)
 	}
+}
+
+// fullDisk is a face of a sandbox whose disk is full.
+type fullDisk struct{ Face }
+
+func (f *fullDisk) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
+	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: &f.Face}))
+	rest(func(*restCall) error { return &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC} }).ServeHTTP(w, r)
+}
+
+func TestFullDiskIsToldAsSuch(t *testing.T) {
+	d := newEnvdDoor(t, func(o *gateway.Options) { o.Faces[1] = &fullDisk{} })
+	d.uploads("?path=x", "text", 507, `{"code":507,"message":".*no space left on device"}`, octets)
 }
 
 func TestFilesAreDownloaded(t *testing.T) {

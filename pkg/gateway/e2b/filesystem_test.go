@@ -222,6 +222,14 @@ func TestChangesAreWatched(t *testing.T) {
 	}
 }
 
+func TestWatchIsKeptAliveUntilItsTimeout(t *testing.T) {
+	d := newEnvdDoor(t)
+	events := d.stream("filesystem.Filesystem/WatchDir", `{"path":"."}`, "Keepalive-Ping-Interval: 1", "Connect-Timeout-Ms: 2500")
+	d.expect(events, `{"start":{}}`)
+	d.expect(events, `{"keepalive":{}}`)
+	d.expect(events, `"code":"deadline_exceeded"`)
+}
+
 func TestWatchEndsWithItsGateway(t *testing.T) {
 	d := newEnvdDoor(t)
 	events := d.stream("filesystem.Filesystem/WatchDir", `{"path":"."}`)
