@@ -1,0 +1,63 @@
+package e2b_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestServersAreReached reaches a server on this machine, which is where a local sandbox has its own.
+func TestServersAreReached(t *testing.T) {
+	d := newDoor(t)
+	s := d.create(`{}`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if strings.HasPrefix(name, "E2b-") || strings.HasSuffix(name, "-Token") {
+				fmt.Fprintf(w, "it sees %s ", name)
+			}
+		}
+		fmt.Fprintf(w, "%s by %s", r.URL.Path, r.Host)
+	}))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(s.SandboxID, "--")
+	full, short, traffic := "Host: "+port+"-"+s.SandboxID+".sandboxes.test", "Host: "+port+"-"+name+".sandboxes.test", "E2b-Traffic-Access-Token: "+s.TrafficAccessToken
+	byHeaders := []string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: " + port}
+	for _, c := range []struct {
+		headers []string
+		status  int
+		want    string
+	}{
+		{[]string{full, traffic}, http.StatusOK, "/at by " + strings.TrimPrefix(full, "Host: ")},
+		{[]string{short, traffic}, http.StatusOK, "/at by " + strings.TrimPrefix(short, "Host: ")},
+		{append(byHeaders, "X-Access-Token: "+s.EnvdAccessToken), http.StatusOK, "/at by"},
+		{append(byHeaders, traffic), http.StatusOK, "/at by"},
+		{[]string{full}, http.StatusUnauthorized, ""},
+		{[]string{full, "X-Access-Token: " + s.EnvdAccessToken}, http.StatusUnauthorized, ""}, // a server's own header
+		{[]string{full, "E2b-Traffic-Access-Token: x"}, http.StatusUnauthorized, `"code":401`},
+		{[]string{strings.Replace(full, "acme", "other", 1), traffic}, http.StatusUnauthorized, ""},
+		{[]string{strings.Replace(full, name, "missing", 1), traffic}, http.StatusUnauthorized, ""},
+		{byHeaders, http.StatusUnauthorized, ""},
+		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 0", traffic}, http.StatusUnauthorized, ""},
+		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 99999", traffic}, http.StatusUnauthorized, ""},
+		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 1", traffic}, http.StatusBadGateway, "nothing listens at port 1"},
+		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 49999", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotImplemented, "the code interpreter is not supported"},
+		{[]string{"Host: 49999-" + s.SandboxID + ".sandboxes.test", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotImplemented, "the code interpreter is not supported"},
+	} {
+		got := d.send("GET", "/at", "", c.headers...)
+		if got.StatusCode != c.status || !strings.Contains(got.text, c.want) || strings.Contains(got.text, "it sees") {
+			t.Errorf("%q: %d %s, want %d %s", c.headers, got.StatusCode, got.text, c.status, c.want)
+		}
+	}
+	for host, status := range map[string]int{"49983-" + s.SandboxID: http.StatusNoContent, "49983-" + name: http.StatusNoContent, "49983-missing--acme": http.StatusUnauthorized} {
+		if got := d.send("GET", "/health", "", "Host: "+host+".sandboxes.test", "X-Access-Token: "+s.EnvdAccessToken); got.StatusCode != status {
+			t.Errorf("envd at %s: %d %s", host, got.StatusCode, got.text)
+		}
+	}
+}
