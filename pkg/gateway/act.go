@@ -24,7 +24,7 @@ type Act struct {
 	ID        string // a UUIDv7 of its own; the gateway's own answers have it as X-Request-Id
 	Caller           // its Key is empty for a link, and for a port that is public
 	Known     bool   // it came with a token; else by a link, or to a port that is public
-	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
+	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, mcp/TOOL, or a Face's
 	Sandbox   string // the tenant's name of it; empty if there is none
 	Detail
 	At time.Time // when the caller was let in

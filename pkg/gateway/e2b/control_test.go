@@ -1,11 +1,17 @@
 package e2b_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/gateway"
 )
 
 func TestBothGenerationsMakeSandboxesAndKillThem(t *testing.T) {
@@ -124,5 +130,49 @@ func TestAnothersSandboxIsNotFound(t *testing.T) {
 	}
 	if got := d.call("GET", "/v2/sandboxes", "", http.StatusOK, &all); len(all) != 1 || got.Header.Get("X-Total-Running") != "1" {
 		t.Errorf("its own sees %v: %v", all, got.Header)
+	}
+}
+
+// acts notes what callers do.
+type acts struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (a *acts) Begin(context.Context, gateway.Act) error { return nil }
+
+func (a *acts) End(_ context.Context, act gateway.Act, o gateway.Outcome) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name, _, _ := strings.Cut(act.Sandbox, "-")
+	a.all = append(a.all, fmt.Sprintf("%s %s %s %d %s", act.Tenant, act.Operation, name, o.Status, o.Class))
+}
+
+func (a *acts) get() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.all)
+}
+
+func TestWhatIsDoneToSandboxesIsObserved(t *testing.T) {
+	seen := &acts{}
+	d := newDoor(t, func(o *gateway.Options) { o.Observers = []gateway.Observer{seen} })
+	path := "/sandboxes/" + d.create(`{}`).SandboxID
+	d.call("GET", "/v2/sandboxes", "", http.StatusOK, nil)
+	d.call("GET", path+"/metrics", "", http.StatusOK, nil)
+	d.call("DELETE", path, "", http.StatusNoContent, nil)
+	d.call("DELETE", path, "", http.StatusNotFound, nil)
+	d.call("POST", "/v2/sandboxes", `{"timeout":-1}`, http.StatusBadRequest, nil)
+	d.call("POST", path+"/fork", "", http.StatusNotImplemented, nil)
+	d.send("GET", path, "", "X-API-KEY: x") // is not let in
+	want := []string{
+		"acme e2b.sandboxes/create s 201 ", "acme e2b.sandboxes/list  200 ", "acme e2b.sandboxes/metrics s 200 ", "acme e2b.sandboxes/kill s 204 ",
+		"acme e2b.sandboxes/kill s 404 no_sandbox", "acme e2b.sandboxes/create s 400 invalid", "acme   501 unsupported",
+	}
+	for end := time.Now().Add(time.Minute); len(seen.get()) < len(want) && time.Now().Before(end); { // an act ends after its answer
+		time.Sleep(time.Millisecond)
+	}
+	if !slices.Equal(seen.get(), want) {
+		t.Errorf("%q, want %q", seen.get(), want)
 	}
 }
