@@ -40,6 +40,9 @@ func rest(do func(*restCall) error) http.Handler {
 			c.Failure(r.Context(), err) // it is noted
 			panic(http.ErrAbortHandler)
 		default:
+			for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
+				w.Header().Del(name) // they are of the file
+			}
 			envdFailure(w, r, ofFile(err))
 		}
 	})
@@ -94,7 +97,10 @@ func readFile(c *restCall) error {
 		if wantsGzip(c.r.Header) {
 			return c.sendGzip(s, name)
 		}
-		c.began, err = content.Serve(c.w, c.r, s.Client, name, func(h http.Header, _ fsops.Attr) { describeFile(h, name) })
+		c.began, err = content.Serve(c.w, c.r, s.Client, name, func(h http.Header, a fsops.Attr) {
+			describeFile(h, name)
+			h.Set("ETag", `"`+a.ETag+`"`)
+		})
 		if errors.Is(err, content.ErrReplaced) {
 			return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
 		}

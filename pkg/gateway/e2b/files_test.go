@@ -171,12 +171,19 @@ func TestFilesAreDownloaded(t *testing.T) {
 		if got.StatusCode != c.status || c.status < 300 && got.text != c.want || !strings.Contains(got.text, c.want) {
 			t.Errorf("%s %s: %d %.200s, want %d %.100s", c.query, c.headers, got.StatusCode, got.text, c.status, c.want)
 		}
+		if got.StatusCode >= 300 && got.Header.Get("Content-Disposition")+got.Header.Get("ETag") != "" {
+			t.Errorf("%s: an error is described as the file: %v", c.query, got.Header)
+		}
 		if want := strconv.Itoa(len(c.want)); c.status == 200 && got.Header.Get("Content-Length") != want {
 			t.Errorf("%s has the length %q, want %s", c.query, got.Header.Get("Content-Length"), want)
 		}
 		if kind := got.Header.Get("Content-Type"); c.status == 200 && (kind != "application/octet-stream" || !strings.HasPrefix(got.Header.Get("Content-Disposition"), "attachment;")) {
 			t.Errorf("%s is of type %s, %s", c.query, kind, got.Header.Get("Content-Disposition"))
 		}
+	}
+	etag := d.send("GET", "/files?path=file", "", "Accept-Encoding: identity").Header.Get("ETag")
+	if got := d.send("GET", "/files?path=file", "", "If-None-Match: "+etag); got.StatusCode != 304 || len(etag) < 5 {
+		t.Errorf("unchanged since %s: %d", etag, got.StatusCode)
 	}
 	got := d.send("GET", "/files?path=file", "", "Accept-Encoding: gzip")
 	z, err := gzip.NewReader(strings.NewReader(got.text))
