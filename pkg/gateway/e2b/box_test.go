@@ -205,11 +205,10 @@ func (s *stream) until(text string) {
 	_, s.unread, _ = strings.Cut(s.unread, text)
 }
 
-// script is the request that SDKs send for a command. This machine's own profile of the shell must not
-// count: what it does may take long, or break off badly when the shell is killed.
+// script is the request that SDKs send for a command.
 func script(text string, more ...string) string {
 	command, _ := json.Marshal([]string{"-l", "-c", text})
-	return fmt.Sprintf(`{"process":{"cmd":"/bin/bash","args":%s,"envs":{"HOME":"/"}},"stdin":false%s}`, command, strings.Join(more, ""))
+	return fmt.Sprintf(`{"process":{"cmd":"/bin/bash","args":%s},"stdin":false%s}`, command, strings.Join(more, ""))
 }
 
 func of(pid int) string { return fmt.Sprintf(`{"process":{"pid":%d}}`, pid) }

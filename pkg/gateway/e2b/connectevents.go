@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -42,7 +43,10 @@ func keepaliveInterval(asked string) time.Duration {
 func (e *events[T]) send(m *T) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.idle != nil && !e.ended {
+	if e.ended {
+		return errEnded // the answer is over: nobody may write it any more
+	}
+	if e.idle != nil {
 		e.idle.Reset(e.interval)
 	}
 	err := e.stream.Send(m)
@@ -69,6 +73,8 @@ func (e *events[T]) keepAlive(m *T) {
 		e.idle.Reset(e.interval)
 	})
 }
+
+var errEnded = errors.New("the call has ended")
 
 // end waits until nothing is being sent; nothing is sent afterwards.
 func (e *events[T]) end() {

@@ -16,7 +16,9 @@ const (
 	// tagLimit is how long the tag of a process may be, in bytes: names are shorter. It is read in the
 	// environment of the process, of which environLimit bytes count: more than any but a hostile one
 	// has. A list has the tags of tagsListed processes: each takes a call of its own.
+	// A process that just turns into another program has none for a moment: so it is read tagTries times.
 	tagLimit     = 256
 	environLimit = 128 << 10
 	tagsListed   = 64
+	tagTries     = 3
 )

@@ -58,10 +58,10 @@ func (w *work) do(ctx context.Context, do func(*podapi.Client) error) error {
 	if err != nil {
 		return c.connectFailure(ctx, err)
 	}
+	defer func() { release(err) }()
 	if err = checkUser(ctx, s, userOf(requestHeader(ctx))); err == nil {
 		err = do(s.Client)
 	}
-	release(err)
 	return c.connectFailure(ctx, err)
 }
 

@@ -49,13 +49,22 @@ func configOf(p podapi.ProcessInfo) processConfig {
 // connect follows a process from its start, also one that has ended: who lost a connection gets what
 // there was.
 func (*processes) connect(ctx context.Context, in *connectRequest, out *events[processResponse]) error {
-	return (&work{operation: "process/Connect", fault: in.Process.fault()}).do(ctx, func(c *podapi.Client) error {
+	return in.Process.work("Connect").do(ctx, func(c *podapi.Client) error {
 		p, err := in.Process.find(ctx, c)
 		if err != nil {
 			return err
 		}
 		return newRun(ctx, out).attach(c, p.ID)
 	})
+}
+
+// work is what a call does to the process. Observers are told by which words it is named.
+func (s *selector) work(method string) *work {
+	w := &work{operation: "process/" + method, fault: s.fault()}
+	if w.fault == nil {
+		w.detail.ExecID = s.String()
+	}
+	return w
 }
 
 // fault says what is wrong with a selector; nil if nothing is.
@@ -138,8 +147,11 @@ func isTagged(execID string) bool {
 // tagOf reads the tag of a process that runs; "" if the process has hidden it.
 func tagOf(ctx context.Context, c *podapi.Client, pid int) string {
 	var environ bytes.Buffer
-	if _, err := c.Read(ctx, fmt.Sprintf("/proc/%d/environ", pid), &environ, fsops.ReadOptions{Length: environLimit}); err != nil {
-		return ""
+	for range tagTries {
+		_, err := c.Read(ctx, fmt.Sprintf("/proc/%d/environ", pid), &environ, fsops.ReadOptions{Length: environLimit})
+		if err != nil || environ.Len() > 0 {
+			break
+		}
 	}
 	for v := range bytes.SplitSeq(environ.Bytes(), []byte{0}) {
 		if tag, ok := strings.CutPrefix(string(v), tagVariable+"="); ok && len(tag) <= tagLimit {

@@ -18,7 +18,7 @@ import (
 
 // sendSignal sends a signal to a process, and to all that it started.
 func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothing, error) {
-	w := work{operation: "process/SendSignal", fault: in.Process.fault()}
+	w := in.Process.work("SendSignal")
 	if in.Signal == 0 {
 		w.fault = invalidRequest("there is no signal: it must be SIGNAL_SIGTERM or SIGNAL_SIGKILL, or a number from 1 to 64")
 	}
@@ -36,7 +36,7 @@ func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothi
 
 // update changes the size of a process's terminal.
 func (*processes) update(ctx context.Context, in *updateRequest) (*nothing, error) {
-	w := work{operation: "process/Update", fault: in.Process.fault()}
+	w := in.Process.work("Update")
 	if in.PTY == nil || in.PTY.Size == nil {
 		w.fault = invalidRequest("there is nothing to change: pty.size must be the size of a terminal")
 	}
@@ -65,7 +65,11 @@ func ignoreDone(err error) error {
 
 // sendInput sends input to a process, and answers when the process has taken it.
 func (ps *processes) sendInput(ctx context.Context, in *sendInputRequest) (*nothing, error) {
-	return &nothing{}, (&work{operation: "process/SendInput", fault: errors.Join(in.Process.fault(), in.Input.fault())}).do(ctx, func(c *podapi.Client) error {
+	w := in.Process.work("SendInput")
+	if w.fault == nil {
+		w.fault = in.Input.fault()
+	}
+	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &in.Process)
 		if err != nil {
 			return err
@@ -77,7 +81,7 @@ func (ps *processes) sendInput(ctx context.Context, in *sendInputRequest) (*noth
 
 // closeStdin ends the input of a process.
 func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*nothing, error) {
-	return &nothing{}, (&work{operation: "process/CloseStdin", fault: in.Process.fault()}).do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, in.Process.work("CloseStdin").do(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &in.Process)
 		if err != nil {
 			return err
@@ -89,11 +93,11 @@ func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*no
 
 // streamInput sends what comes of input to a process.
 func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[streamInputRequest]) (*nothing, error) {
-	w, process := work{operation: "process/StreamInput"}, selector{}
+	w, process := &work{operation: "process/StreamInput"}, selector{}
 	if in.Receive() && in.Msg().Start != nil {
 		process = in.Msg().Start.Process
-		w.fault = process.fault()
-	} else if w.fault = in.Err(); w.fault == nil {
+		w = process.work("StreamInput")
+	} else if w.fault = streamFault(ctx, in.Err()); w.fault == nil {
 		w.fault = invalidRequest("the first message must be a start, which names the process")
 	}
 	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
@@ -109,8 +113,16 @@ func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[s
 				}
 			}
 		}
-		return in.Err()
+		return streamFault(ctx, in.Err())
 	})
+}
+
+// streamFault returns what is wrong with a message of a stream, which the library says in its own words.
+func streamFault(ctx context.Context, err error) error {
+	if of, ok := errors.AsType[*connect.Error](err); ok && ctx.Err() == nil {
+		return invalidRequest(of.Message())
+	}
+	return err
 }
 
 // input is the standard input of a process while a call sends some. Others of this gateway wait: of

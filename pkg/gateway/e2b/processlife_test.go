@@ -65,6 +65,17 @@ func TestTimeoutOfItsStartEndsACommand(t *testing.T) {
 	}
 }
 
+func TestCommandWhoseCallerIsGoneBeforeItStartsDoesNotRunOn(t *testing.T) {
+	b := newBox(t)
+	for range 10 {
+		got := b.open("Start", `{"process":{"cmd":"yes"},"stdin":false}`, "Connect-Timeout-Ms: 1").rest()
+		if got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
+			t.Errorf("%+v", got)
+		}
+	}
+	b.eventually("no command runs any more", func() bool { return len(b.running()) == 0 })
+}
+
 func TestTimeoutOfAConnectEndsTheConnectAlone(t *testing.T) {
 	b := newBox(t)
 	s := b.start(script(waits))
@@ -140,10 +151,10 @@ func TestTagNamesAProcess(t *testing.T) {
 	s.until("one")
 	other := b.start(script(lasts, `,"tag":"b"`))
 	plain := b.start(script(lasts))
-	all := b.running()
-	if all[s.pid].Tag != tag || all[other.pid].Tag != "b" || all[plain.pid].Tag != "" {
-		t.Errorf("the tags are %v", all)
-	}
+	b.eventually("the tags are listed", func() bool {
+		all := b.running()
+		return all[s.pid].Tag == tag && all[other.pid].Tag == "b" && all[plain.pid].Tag == ""
+	})
 	if again := b.open("Connect", `{"process":{"tag":"a täg = \"x\""}}`).started(); again.pid != s.pid {
 		t.Errorf("the tag names %d, want %d", again.pid, s.pid)
 	}
@@ -286,9 +297,9 @@ func TestInputComesByAStream(t *testing.T) {
 		`"code":"invalid_argument"`: {`{"data":{"input":{"stdin":"b25l"}}}`},
 		`must be of stdin`:          {start, `{"data":{}}`},
 		`is pty, and that`:          {start, `{"data":{"input":{"pty":"eA=="}}}`},
-		`unmarshal message`:         {start, `{"data":7}`},
-		`first message`:             nil,
-		`"code":"not_found"`:        {`{"start":{"process":{"pid":99999999}}}`},
+		`"code":"invalid_argument","message":"unmarshal message`: {start, `{"data":7}`},
+		`first message`:      nil,
+		`"code":"not_found"`: {`{"start":{"process":{"pid":99999999}}}`},
 	} {
 		if got := streamed(messages...); !strings.Contains(got, want) {
 			t.Errorf("%v: %q", messages, got)
@@ -298,7 +309,7 @@ func TestInputComesByAStream(t *testing.T) {
 
 func TestTerminals(t *testing.T) {
 	b := newBox(t)
-	s := b.start(`{"process":{"cmd":"/bin/bash","args":["-i","-l"],"envs":{"TERM":"xterm-256color","HOME":"/"}},"pty":{"size":{"cols":100,"rows":30}}}`)
+	s := b.start(`{"process":{"cmd":"/bin/bash","args":["-i","-l"],"envs":{"TERM":"xterm-256color"}},"pty":{"size":{"cols":100,"rows":30}}}`)
 	in := func(data string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"process":{"pid":%d},"input":{"pty":%q}}`, s.pid, base64.StdEncoding.EncodeToString([]byte(data)))
@@ -427,7 +438,7 @@ func TestObserversSeeWhatIsDone(t *testing.T) {
 	if a.Operation != "e2b.process/Start" || strings.Join(a.Detail.Args, " ") != "/bin/bash -l -c exit 6" || o.Exit == nil || *o.Exit != 6 || o.PID != s.pid || o.Class != "" {
 		t.Errorf("%+v %+v", a, o)
 	}
-	if a, o := w.began[1], w.ended[1]; a.Operation != "e2b.process/SendSignal" || o.Class != "not_exist" || o.Status != 404 {
+	if a, o := w.began[1], w.ended[1]; a.Operation != "e2b.process/SendSignal" || a.Detail.ExecID != fmt.Sprintf("pid %d", s.pid) || o.Class != "not_exist" || o.Status != 404 {
 		t.Errorf("%+v %+v", a, o)
 	}
 	w.refuses = true

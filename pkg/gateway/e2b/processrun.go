@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -16,12 +17,15 @@ type run struct {
 	ctx      context.Context // its end leaves the process
 	out      *events[processResponse]
 	own      bool          // the call has started it, so that it ends with the call's time
-	begun    chan struct{} // closed when the call is told that the process has started
+	begun    chan struct{} // closed when the call was told that the process has started, or is not told any more
+	begin    func()        // closes begun
 	terminal bool
 }
 
 func newRun(ctx context.Context, out *events[processResponse]) *run {
-	return &run{ctx: ctx, out: out, begun: make(chan struct{})}
+	r := &run{ctx: ctx, out: out, begun: make(chan struct{})}
+	r.begin = sync.OnceFunc(func() { close(r.begun) })
+	return r
 }
 
 // start starts a command, and follows it. If its caller leaves before it has started, it does not
@@ -40,6 +44,7 @@ func (r *run) start(c *podapi.Client, in *startRequest, name string) error {
 	}
 	err := cmd.Start()
 	if !stop() {
+		r.begin()
 		if err == nil {
 			_ = cmd.Wait()
 		}
@@ -69,7 +74,7 @@ func (r *run) follow(p *podapi.Process) error {
 	defer context.AfterFunc(callOf(r.ctx).Closing(), leave)()
 	r.terminal = p.HasTerminal()
 	_ = r.out.send(&processResponse{processEvent{Start: &startEvent{p.PID()}}}) // if it fails, the context ends
-	close(r.begun)
+	r.begin()
 	r.out.keepAlive(&processResponse{processEvent{Keepalive: &struct{}{}}})
 	err := p.Wait()
 	status := p.Status()
