@@ -31,8 +31,8 @@ func TestE2BsClientsWorkInPods(t *testing.T) {
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(buildOrchestrator(t), "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test", "--e2b", "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
-	if class := c.Storage(t, 2); class != "" {
+	cmd := exec.Command(buildOrchestrator(t), "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test", "--e2b", "--e2b-templates", "named=image:"+c.Image, "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
+	if class := c.Storage(t, 4); class != "" {
 		cmd.Args = append(cmd.Args, "--storage-class", class)
 	}
 	cmd.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())

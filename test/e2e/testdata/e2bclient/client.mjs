@@ -225,7 +225,7 @@ if (process.env.PODS) {
   })
 
   await step('a pause keeps files, and connect resumes', async () => {
-    const kept = await Sandbox.create(modern ? { lifecycle: { onTimeout: 'pause' } } : { autoPause: true })
+    const kept = await Sandbox.create({ lifecycle: { onTimeout: 'pause' }, timeoutMs: 600_000 })
     await kept.files.write('kept', 'still here')
     assert.ok(await kept.betaPause())
     await assert.rejects(kept.commands.run('true'), sdk.NotFoundError)
@@ -234,7 +234,21 @@ if (process.env.PODS) {
     assert.equal(await kept.betaPause(), false)
     const again = await Sandbox.connect(kept.sandboxId)
     assert.equal(await again.files.read('kept'), 'still here')
-    await again.kill()
+    await again.setTimeout(1000)
+    await until(async () => (await again.getInfo()).state === 'paused')
+    const oncemore = await Sandbox.connect(kept.sandboxId)
+    assert.equal(await oncemore.files.read('kept'), 'still here')
+    await oncemore.kill()
+  })
+
+  await step('a sandbox of a template that resumes by itself does so for a call', async () => {
+    const napping = await Sandbox.create('named', { lifecycle: { onTimeout: 'pause', autoResume: true }, timeoutMs: 600_000 })
+    assert.equal((await napping.getInfo()).templateId, 'named')
+    await napping.files.write('kept', 'still here')
+    assert.ok(await napping.betaPause())
+    assert.equal(await napping.isRunning(), false)
+    assert.equal((await napping.commands.run('cat kept')).stdout, 'still here')
+    await napping.kill()
   })
 }
 
