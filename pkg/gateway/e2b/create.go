@@ -116,7 +116,11 @@ func (c *control) create(usual time.Duration) error {
 func (c *control) order(in *createRequest, usual time.Duration) (o gateway.NewSandbox, err error) {
 	in.Template = cmp.Or(in.Template, BaseTemplate)
 	template, ok := c.face.Templates[in.Template]
-	if !ok && in.Template != BaseTemplate {
+	switch {
+	case ok || in.Template == BaseTemplate:
+	case strings.HasPrefix(in.Template, interpreterTemplate):
+		return o, errInterpreter
+	default:
 		return o, gateway.Fail(http.StatusNotFound, "no_template", fmt.Sprintf("there is no template %.100q: there are %s", in.Template, strings.Join(c.face.templateNames(), ", ")))
 	}
 	life, err := timeoutOf(in.Timeout, usual)

@@ -41,7 +41,9 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 	switch to, _ := serverOf(r, c.Server()); to.Port {
 	case envdPort:
 	case interpreterPort:
-		writeFailure(w, c.Failure(r.Context(), errInterpreter))
+		why := c.Failure(r.Context(), errInterpreter)
+		why.Status = http.StatusNotFound // its clients show the text of no other
+		writeFailure(w, why)
 		return
 	default:
 		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)

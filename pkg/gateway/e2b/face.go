@@ -35,8 +35,11 @@ const (
 // envdPort is the port at which E2B's clients take envd to be.
 const envdPort = 49983
 
-// interpreterPort is that of E2B's code interpreter, which there is not.
-const interpreterPort = 49999
+// The port of E2B's code interpreter, which there is not, and how the name of its template begins.
+const (
+	interpreterPort     = 49999
+	interpreterTemplate = "code-interpreter-"
+)
 
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.

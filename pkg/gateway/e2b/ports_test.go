@@ -47,8 +47,8 @@ func TestServersAreReached(t *testing.T) {
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 0", traffic}, http.StatusUnauthorized, ""},
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 99999", traffic}, http.StatusUnauthorized, ""},
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 1", traffic}, http.StatusBadGateway, "nothing listens at port 1"},
-		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 49999", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotImplemented, "the code interpreter is not supported"},
-		{[]string{"Host: 49999-" + s.SandboxID + ".sandboxes.test", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotImplemented, "the code interpreter is not supported"},
+		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 49999", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotFound, "the code interpreter is not supported"},
+		{[]string{"Host: 49999-" + s.SandboxID + ".sandboxes.test", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotFound, "the code interpreter is not supported"},
 	} {
 		got := d.send("GET", "/at", "", c.headers...)
 		if got.StatusCode != c.status || !strings.Contains(got.text, c.want) || strings.Contains(got.text, "it sees") {
