@@ -215,6 +215,13 @@ await step('errors have their classes', async () => {
   await assert.rejects(Sandbox.connect(sandbox.sandboxId, { apiKey: process.env.OTHER_KEY }), sdk.NotFoundError)
 })
 
+await step('the code interpreter says that it is not supported', async () => {
+  const interpreter = await import('@e2b/code-interpreter')
+  await assert.rejects(interpreter.Sandbox.create(), /not supported/)
+  const connected = await interpreter.Sandbox.connect(sandbox.sandboxId)
+  await assert.rejects(connected.runCode('1 + 1'), /not supported/)
+})
+
 if (process.env.PODS) {
   await step('a timeout ends a sandbox', async () => {
     const brief = await Sandbox.create({ timeoutMs: 600_000 })
