@@ -21,4 +21,7 @@ const (
 	environLimit = 128 << 10
 	tagsListed   = 64
 	tagTries     = 3
+	// idsKept is how many processes are remembered that input was sent to, at some 200 bytes each: more
+	// than have terminals at a time.
+	idsKept = 4096
 )

@@ -130,7 +130,6 @@ func streamFault(ctx context.Context, err error) error {
 type input struct {
 	ctx      context.Context
 	client   *podapi.Client
-	process  *podapi.ProcessInfo
 	run      *podapi.Process
 	parts    chan []byte // for the run, to which their end is that of the input
 	end      func()      // closes parts
@@ -140,17 +139,34 @@ type input struct {
 
 // input takes the input of a process. Leave it afterwards.
 func (ps *processes) input(ctx context.Context, c *podapi.Client, of *selector) (*input, error) {
+	call := callOf(ctx).Call
+	if of.PID != nil {
+		if id, ok := ps.ids.get(keyOfPID(call, *of.PID)); ok {
+			i, err := ps.inputOf(ctx, c, id)
+			if err == nil && i.run.HasStdin() { // so it runs, and the pid is its own
+				return i, nil
+			}
+			if err == nil {
+				i.leave()
+			}
+		}
+	}
 	p, err := of.findRunning(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	giveBack, err := ps.turns.take(ctx, turnKey{c, p.ID})
+	ps.ids.put(keyOfPID(call, p.PID), p.ID)
+	return ps.inputOf(ctx, c, p.ID)
+}
+
+func (ps *processes) inputOf(ctx context.Context, c *podapi.Client, execID string) (*input, error) {
+	giveBack, err := ps.turns.take(ctx, turnKey{c, execID})
 	if err != nil {
 		return nil, err
 	}
-	i := &input{ctx: ctx, client: c, process: p, parts: make(chan []byte), giveBack: giveBack}
+	i := &input{ctx: ctx, client: c, parts: make(chan []byte), giveBack: giveBack}
 	i.end = sync.OnceFunc(func() { close(i.parts) })
-	if i.run, err = c.Attach(ctx, p.ID, podapi.AttachOptions{Stdin: &partsReader{parts: i.parts}, NoOutput: true}); err != nil {
+	if i.run, err = c.Attach(ctx, execID, podapi.AttachOptions{Stdin: &partsReader{parts: i.parts}, NoOutput: true}); err != nil {
 		giveBack()
 		return nil, err
 	}
@@ -183,7 +199,7 @@ func (i *input) send(in *processInput) error {
 		data = in.PTY
 	}
 	switch {
-	case (in.PTY != nil) != i.process.Terminal:
+	case (in.PTY != nil) != i.run.HasTerminal():
 		return invalidRequest("the input of a process with a terminal is pty, and that of another one stdin")
 	case !i.run.HasStdin():
 		return errStdinClosed
@@ -213,7 +229,7 @@ func (i *input) await(until int64) error {
 
 // look asks how much of its input the process has taken.
 func (i *input) look() (int64, error) {
-	p, err := i.client.Attach(i.ctx, i.process.ID, podapi.AttachOptions{NoFollow: true, NoOutput: true})
+	p, err := i.client.Attach(i.ctx, i.run.ID(), podapi.AttachOptions{NoFollow: true, NoOutput: true})
 	if err != nil {
 		return 0, err
 	}
