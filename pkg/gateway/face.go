@@ -37,8 +37,8 @@ type Credential struct {
 	// Sandbox is the name of the sandbox that Scoped opens, and Tenant whose it is; empty if Scoped
 	// tells.
 	Tenant, Sandbox string
-	// Scoped is a token for the sandbox.
-	Scoped string
+	// Scoped is a token for the sandbox, and Scope what it must have been made for.
+	Scoped, Scope string
 	// Made, unless nil, reports whether what the request shows was made with a token for the sandbox.
 	// It is asked of all tokens that are valid. Tenant must be set.
 	Made func(token string) bool

@@ -33,7 +33,7 @@ func tokenFor(t *testing.T, g *Gateway, sandbox string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.SandboxToken(sandbox)
+	token, err := c.SandboxToken(sandbox, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestWhoHasATokenForASandbox(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		token, err := c.SandboxToken("job")
+		token, err := c.SandboxToken("job", "")
 		if _, known := tenants.(keyring); !known {
 			if !errors.Is(err, errNoScope) {
 				t.Errorf("%s: %q, %v", name, token, err)

@@ -221,8 +221,8 @@ func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, sandbox string,
 
 // SandboxToken returns a token that opens one sandbox of the tenant, by [Credential].Scoped, for as long as
 // the token is valid that the caller came with. All gateways with the same [LinkKeys] take it, and make
-// the same one.
-func (c *Call) SandboxToken(name string) (string, error) {
+// the same one. What it is for is up to the face: as a credential it must name the same.
+func (c *Call) SandboxToken(name, scope string) (string, error) {
 	if err := c.check(name); err != nil {
 		return "", err
 	}
@@ -234,5 +234,5 @@ func (c *Call) SandboxToken(name string) (string, error) {
 	if c.by.digest == nil {
 		return "", errNoScope
 	}
-	return strings.Join([]string{c.caller.Tenant, scopeOf(keys[0], c.caller.Tenant, name, *c.by.digest)}, separator), nil
+	return strings.Join([]string{c.caller.Tenant, scopeOf(keys[0], scope, c.caller.Tenant, name, *c.by.digest)}, separator), nil
 }

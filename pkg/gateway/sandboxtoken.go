@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A token for one sandbox is TENANT.SIGNATURE. The signature is over the names and the digest of the
-// tenant's token that it was got with, by a key of links. Nothing keeps it: it is valid if one of the
+// A token for one sandbox is TENANT.SIGNATURE. The signature is over the names, what the token is for, and
+// the digest of the tenant's token that it was got with, by a key of links. Nothing keeps it: it is valid if one of the
 // tenant's tokens, of which a file of keys has the digests, makes the same. So it ends with that token.
 
 // digest is the SHA-256 of a token.
@@ -55,10 +55,10 @@ var errNoScope = &refusal{http.StatusNotImplemented, "unsupported", "tokens for 
 // scopePurpose keeps a signature from being good for anything else.
 const scopePurpose = "podagent token for a sandbox, version 1"
 
-// scopeOf signs for one sandbox. No name has a slash.
-func scopeOf(key []byte, tenant, name string, of digest) string {
+// scopeOf signs for one sandbox. No scope has a NUL, and no name a slash.
+func scopeOf(key []byte, scope, tenant, name string, of digest) string {
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s\x00%s/%s\x00", scopePurpose, tenant, name)
+	fmt.Fprintf(mac, "%s\x00%s\x00%s/%s\x00", scopePurpose, scope, tenant, name)
 	mac.Write(of[:])
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
@@ -110,7 +110,7 @@ func (g *Gateway) scoped(r *http.Request, shown Credential) (Caller, credential,
 	}
 	for _, of := range digests {
 		for _, key := range keys {
-			token := scopeOf(key, tenant, shown.Sandbox, of)
+			token := scopeOf(key, shown.Scope, tenant, shown.Sandbox, of)
 			if shown.Scoped != "" && subtle.ConstantTimeCompare([]byte(token), []byte(signature)) != 1 ||
 				shown.Scoped == "" && !shown.Made(tenant+separator+token) {
 				continue

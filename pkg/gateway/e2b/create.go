@@ -80,8 +80,18 @@ type created struct {
 // clientID stands where E2B has the cluster that a sandbox is in.
 const clientID = "podagent"
 
-func (c *control) created(name, template, token string) created {
-	return created{idOf(c.Tenant(), name), template, clientID, envdVersion, token, token, c.Domain()}
+func (c *control) created(name, template string, t sandboxTokens) created {
+	return created{idOf(c.Tenant(), name), template, clientID, envdVersion, t.all, t.ports, c.Domain()}
+}
+
+// sandboxTokens are those of a sandbox.
+type sandboxTokens struct{ all, ports string }
+
+func (c *control) tokens(name string) (t sandboxTokens, err error) {
+	if t.all, err = c.SandboxToken(name, scopeEnvd); err == nil {
+		t.ports, err = c.SandboxToken(name, scopePorts)
+	}
+	return t, err
 }
 
 // create makes a sandbox, which lives for as long as usual unless the request says otherwise.
@@ -96,7 +106,7 @@ func (c *control) create(usual time.Duration) error {
 	if err := in.check(); err != nil {
 		return err
 	}
-	token, err := c.SandboxToken(name)
+	opened, err := c.tokens(name)
 	if err != nil {
 		return err
 	}
@@ -108,7 +118,7 @@ func (c *control) create(usual time.Duration) error {
 	if _, _, err := c.Create(ctx, order); err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusCreated, c.created(name, in.Template, token))
+	writeJSON(c.w, http.StatusCreated, c.created(name, in.Template, opened))
 	return nil
 }
 

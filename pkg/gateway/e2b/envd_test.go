@@ -72,7 +72,7 @@ func (tokens) Claim(r *http.Request, _ gateway.Server) (gateway.Credential, bool
 }
 
 func (tokens) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
-	token, err := c.SandboxToken(filepath.Base(r.URL.Path))
+	token, err := c.SandboxToken(filepath.Base(r.URL.Path), scopeEnvd)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}

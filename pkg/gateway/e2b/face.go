@@ -35,6 +35,13 @@ const (
 // envdPort is the port at which E2B's clients take envd to be.
 const envdPort = 49983
 
+// What the tokens of a sandbox are for: all that clients do, or requests to its ports alone, which visitors
+// may send.
+const (
+	scopeEnvd  = "e2b"
+	scopePorts = "e2b ports"
+)
+
 // The port of E2B's code interpreter, which there is not, and how the name of its template begins.
 const (
 	interpreterPort     = 49999
@@ -85,7 +92,10 @@ func keyOf(r *http.Request) string {
 
 // credentialOf returns what a request to a sandbox shows: its token, or what is signed with that.
 func credentialOf(r *http.Request, to gateway.Server) gateway.Credential {
-	shown := gateway.Credential{Tenant: to.Tenant, Sandbox: to.Sandbox, Scoped: cmp.Or(r.Header.Get(headerAccessToken), r.Header.Get(headerTraffic))}
+	shown := gateway.Credential{Tenant: to.Tenant, Sandbox: to.Sandbox, Scoped: r.Header.Get(headerAccessToken), Scope: scopeEnvd}
+	if traffic := r.Header.Get(headerTraffic); shown.Scoped == "" && to.Port != envdPort && traffic != "" {
+		shown.Scoped, shown.Scope = traffic, scopePorts
+	}
 	if shown.Scoped == "" && to.Port == envdPort && r.URL.Path == filesPath && to.Tenant != "" {
 		shown.Made = madeBy(r)
 	}

@@ -44,6 +44,11 @@ func TestServersAreReached(t *testing.T) {
 		{[]string{strings.Replace(full, "acme", "other", 1), traffic}, http.StatusUnauthorized, ""},
 		{[]string{strings.Replace(full, name, "missing", 1), traffic}, http.StatusUnauthorized, ""},
 		{byHeaders, http.StatusUnauthorized, ""},
+		// The token of visitors opens no envd, whatever header has it.
+		{append(byHeaders[:1:1], "E2b-Sandbox-Port: 49983", traffic), http.StatusUnauthorized, `"code":401`},
+		{append(byHeaders[:1:1], "E2b-Sandbox-Port: 49983", "X-Access-Token: "+s.TrafficAccessToken), http.StatusUnauthorized, `"code":401`},
+		{[]string{"Host: 49983-" + s.SandboxID + ".sandboxes.test", traffic}, http.StatusUnauthorized, `"code":401`},
+		{append(byHeaders, "X-Access-Token: "+s.TrafficAccessToken), http.StatusUnauthorized, `"code":401`},
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 0", traffic}, http.StatusUnauthorized, ""},
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 99999", traffic}, http.StatusUnauthorized, ""},
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 1", traffic}, http.StatusBadGateway, "nothing listens at port 1"},

@@ -105,7 +105,7 @@ func (c *control) get() error {
 	if err != nil {
 		return err
 	}
-	token, err := c.SandboxToken(c.name)
+	token, err := c.SandboxToken(c.name, scopeEnvd)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (c *control) connect(usual time.Duration) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.SandboxToken(c.name)
+	opened, err := c.tokens(c.name)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *control) connect(usual time.Duration) error {
 	if err := c.live(ctx, &s, status == http.StatusCreated, max(life, leastTimeout)); err != nil {
 		return err
 	}
-	writeJSON(c.w, status, c.created(c.name, d.Template, token))
+	writeJSON(c.w, status, c.created(c.name, d.Template, opened))
 	return nil
 }
 
