@@ -136,7 +136,9 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.refused {
 		return len(p), nil
 	}
-	a.begun = true
+	if !a.begun { // others may look
+		a.begun = true
+	}
 	return a.ResponseWriter.Write(p)
 }
 
