@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -95,9 +94,7 @@ func (g *Gateway) serveFace(w http.ResponseWriter, r *http.Request, f Face, t *t
 }
 
 func (g *Gateway) refuseFace(w http.ResponseWriter, r *http.Request, f Face, err error) {
-	if r.Context().Err() != nil && ended(context.Cause(r.Context())) == nil {
-		panic(http.ErrAbortHandler) // nobody waits for an answer
-	}
+	abandon(r)
 	err = g.problem(r.Context(), err)
 	g.turnedAway(r.Context(), problemOf(err))
 	stopReading(w, r)

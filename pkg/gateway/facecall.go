@@ -202,23 +202,6 @@ func (c *Call) Exited(ctx context.Context, s *podapi.ExitStatus) { actOf(ctx).ex
 // leave their commands running.
 func (c *Call) Closing() context.Context { return c.g.streams.closing }
 
-// ServePort passes a request on to a server in a sandbox, as the gateway does by itself. The headers whose
-// names are given are not passed on.
-func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, sandbox string, port int, without ...string) {
-	err := c.Begin(r.Context(), RouteOperation, sandbox, Detail{Method: r.Method, Paths: []string{r.URL.Path}, Port: port})
-	if err != nil {
-		c.g.refuse(w, r, err)
-		return
-	}
-	r = r.Clone(r.Context())
-	for _, name := range without {
-		r.Header.Del(name)
-	}
-	t := &target{tenant: c.at.Tenant, name: sandbox, port: port, byHeader: c.at == Server{}}
-	defer stopReading(w, r)
-	c.g.pass(w, r, t, admission{tenant: c.caller.Tenant, caller: c.caller})
-}
-
 // SandboxToken returns a token that opens one sandbox of the tenant, by [Credential].Scoped, for as long as
 // the token is valid that the caller came with. All gateways with the same [LinkKeys] take it, and make
 // the same one. What it is for is up to the face: as a credential it must name the same.

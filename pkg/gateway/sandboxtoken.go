@@ -55,6 +55,9 @@ var errNoScope = &refusal{http.StatusNotImplemented, "unsupported", "tokens for 
 // scopePurpose keeps a signature from being good for anything else.
 const scopePurpose = "podagent token for a sandbox, version 1"
 
+// scopedLength is how long a signature is, in bytes.
+var scopedLength = base64.RawURLEncoding.EncodedLen(sha256.Size)
+
 // scopeOf signs for one sandbox. No scope has a NUL, and no name a slash.
 func scopeOf(key []byte, scope, tenant, name string, of digest) string {
 	mac := hmac.New(sha256.New, key)

@@ -46,7 +46,7 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		writeFailure(w, why)
 		return
 	default:
-		c.ServePort(w, r, c.Sandbox(), to.Port, headerSandbox, headerPort, headerAccessToken, headerTraffic)
+		c.ServePort(w, r, c.Sandbox(), to.Port, refusePort, headerSandbox, headerPort, headerAccessToken, headerTraffic)
 		return
 	}
 	if allowPages(w, r) {
@@ -65,6 +65,14 @@ var errInterpreter = gateway.Fail(http.StatusNotImplemented, "unsupported", "the
 func envdFailure(w http.ResponseWriter, r *http.Request, err error) {
 	why := callOf(r.Context()).Failure(r.Context(), err)
 	why.Status = envdStatus(why)
+	writeFailure(w, why)
+}
+
+// refusePort answers a request to a server in a sandbox that was not passed on.
+func refusePort(w http.ResponseWriter, why gateway.Failure) {
+	if why.Status = envdStatus(why); why.Status == http.StatusInternalServerError {
+		why.Status = http.StatusBadGateway
+	}
 	writeFailure(w, why)
 }
 

@@ -15,11 +15,11 @@ func TestServersAreReached(t *testing.T) {
 	s := d.create(`{}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name := range r.Header {
-			if strings.HasPrefix(name, "E2b-") || strings.HasSuffix(name, "-Token") {
+			if strings.HasPrefix(name, "E2b-") || strings.HasSuffix(name, "-Token") || strings.Contains(r.Header.Get(name), key) {
 				fmt.Fprintf(w, "it sees %s ", name)
 			}
 		}
-		fmt.Fprintf(w, "%s by %s", r.URL.Path, r.Host)
+		fmt.Fprintf(w, "%s by %s with %s", r.URL.Path, r.Host, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
@@ -38,6 +38,8 @@ func TestServersAreReached(t *testing.T) {
 		{[]string{short, traffic}, http.StatusOK, "/at by " + strings.TrimPrefix(short, "Host: ")},
 		{append(byHeaders, "X-Access-Token: "+s.EnvdAccessToken), http.StatusOK, "/at by"},
 		{append(byHeaders, traffic), http.StatusOK, "/at by"},
+		{[]string{full, traffic, "Authorization: Bearer " + key, "X-Api-Key: " + key}, http.StatusOK, " with "},
+		{[]string{full, traffic, "Authorization: Bearer its own"}, http.StatusOK, " with Bearer its own"},
 		{[]string{full}, http.StatusUnauthorized, ""},
 		{[]string{full, "X-Access-Token: " + s.EnvdAccessToken}, http.StatusUnauthorized, ""}, // a server's own header
 		{[]string{full, "E2b-Traffic-Access-Token: x"}, http.StatusUnauthorized, `"code":401`},
@@ -60,9 +62,40 @@ func TestServersAreReached(t *testing.T) {
 			t.Errorf("%q: %d %s, want %d %s", c.headers, got.StatusCode, got.text, c.status, c.want)
 		}
 	}
+	for _, header := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cross-Origin-Resource-Policy"} {
+		if got := d.send("GET", "/at", "", full, traffic); got.Header.Get(header) != "" || got.Header.Get("Cache-Control") != "private" {
+			t.Errorf("an answer of a server has headers of the gateway's: %q", got.Header)
+		}
+	}
 	for host, status := range map[string]int{"49983-" + s.SandboxID: http.StatusNoContent, "49983-" + name: http.StatusNoContent, "49983-missing--acme": http.StatusUnauthorized} {
 		if got := d.send("GET", "/health", "", "Host: "+host+".sandboxes.test", "X-Access-Token: "+s.EnvdAccessToken); got.StatusCode != status {
 			t.Errorf("envd at %s: %d %s", host, got.StatusCode, got.text)
+		}
+	}
+	d.call("DELETE", "/sandboxes/"+s.SandboxID, "", http.StatusNoContent, nil)
+	got := d.send("GET", "/at", "", full, traffic)
+	if got.StatusCode != http.StatusBadGateway || !strings.Contains(got.text, `"code":502`) || got.Header.Get("Content-Security-Policy") == "" {
+		t.Errorf("in a sandbox that is not there: %d %s %q", got.StatusCode, got.text, got.Header)
+	}
+}
+
+func TestServerAtAPublicPortGetsNoToken(t *testing.T) {
+	d := newDoor(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "token %q", r.Header.Get("X-Access-Token"))
+	}))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.send("POST", "/api/v1/sandboxes", `{"id":"open","public_ports":[`+port+`]}`, "Authorization: Bearer "+key)
+	var s sandbox
+	d.call("POST", "/v2/sandboxes/open/connect", "", http.StatusOK, &s)
+	for token, want := range map[string]string{s.EnvdAccessToken: `token ""`, "its own": `token "its own"`} {
+		got := d.send("GET", "/", "", "Host: "+port+"-open--acme.sandboxes.test", "X-Access-Token: "+token)
+		if got.text != want {
+			t.Errorf("with %s: %d %s, want %s", token, got.StatusCode, got.text, want)
 		}
 	}
 }
