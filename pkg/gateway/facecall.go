@@ -172,6 +172,21 @@ func (c *Call) Expire(ctx context.Context, name string, at time.Time) (time.Time
 	return out.Body.ExpiresAt, nil
 }
 
+// Extend lets a sandbox that ends by a time live for a while from now on, in whole seconds, and no shorter
+// than it would. It returns when it ends.
+func (c *Call) Extend(ctx context.Context, name string, life time.Duration) (time.Time, error) {
+	if err := c.check(name); err != nil {
+		return time.Time{}, err
+	}
+	in := &extendInput{ID: name}
+	in.Body.Seconds = int64(life / time.Second)
+	out, err := c.g.extend(ctx, in)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return out.Body.ExpiresAt, nil
+}
+
 // Open opens a sandbox, which others may have open, too: it must not be closed but released, once, with
 // what became of the call: it is opened anew after an error that says that it is gone. With wake a sandbox
 // that sleeps is resumed; without it the error is [launcher.ErrPaused], and it counts as idle.

@@ -23,6 +23,9 @@ type record struct {
 	Metadata map[string]string `json:"m,omitempty"` // that are no labels by themselves
 }
 
+// isIdle reports whether a sandbox pauses when it is idle, and not at a time.
+func (r *record) isIdle() bool { return r.Pauses && r.Resumes }
+
 const (
 	// recordLabel begins the names of the labels that have a record, in parts.
 	recordLabel = "e2b.podagent.dev/record-"

@@ -121,13 +121,18 @@ func (c *control) get() error {
 func (c *control) kill() error {
 	_, _, _, missing := c.there()
 	err := c.Remove(c.r.Context(), c.name)
-	if err := errors.Join(missing, err); err != nil {
+	if errors.Is(missing, errNoSandbox) && (err == nil || errors.Is(err, launcher.ErrNotFound)) {
+		return missing
+	}
+	if err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
+// setTimeout sets when a sandbox ends. One that pauses when it is idle, and resumes for calls, has no such
+// time: for its callers it is there for as long as they ask for, and longer.
 func (c *control) setTimeout() error {
 	var in struct {
 		Timeout *int64 `json:"timeout"`
@@ -145,10 +150,11 @@ func (c *control) setTimeout() error {
 	if err != nil {
 		return err
 	}
-	if _, _, _, err := c.there(); err != nil {
+	_, _, r, err := c.there()
+	if err != nil {
 		return err
 	}
-	if _, err := c.Expire(c.r.Context(), c.name, time.Now().Add(life)); err != nil {
+	if _, err := c.Expire(c.r.Context(), c.name, time.Now().Add(life)); err != nil && !(r.isIdle() && errors.Is(err, launcher.ErrNoLifetime)) {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -162,17 +168,27 @@ func (c *control) pause() error {
 	case err != nil:
 		return err
 	case d.State == statePaused:
-		return gateway.Fail(http.StatusConflict, "paused", "the sandbox is paused already")
+		return gateway.Fail(http.StatusConflict, classPaused, "the sandbox is paused already")
 	}
 	if err := c.Pause(c.r.Context(), c.name); err != nil {
-		return err
+		return c.notPaused(err)
 	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
+const classPaused = "paused"
+
+// notPaused returns why a sandbox was not paused. To clients any 409 says that it is paused already.
+func (c *control) notPaused(err error) error {
+	if why := c.failure(err); why.Status == http.StatusConflict && why.Class != classPaused {
+		return gateway.Fail(http.StatusBadRequest, why.Class, why.Text)
+	}
+	return err
+}
+
 // connect has a sandbox run, and live for a while from now on: as long as usual unless the request says
-// otherwise. One that runs lives no shorter than it would.
+// otherwise. It lives no shorter than it would.
 func (c *control) connect(usual time.Duration) error {
 	var in struct {
 		Timeout *int64 `json:"timeout"`
@@ -199,21 +215,19 @@ func (c *control) connect(usual time.Duration) error {
 		}
 		status = http.StatusCreated
 	}
-	if err := c.live(ctx, &s, status == http.StatusCreated, max(life, leastTimeout)); err != nil {
-		return err
+	if d.State == statePaused || !s.ExpiresAt.IsZero() {
+		if err := c.live(ctx, max(life, leastTimeout)); err != nil {
+			return err
+		}
 	}
 	writeJSON(c.w, status, c.created(c.name, d.Template, opened))
 	return nil
 }
 
-// live has a sandbox end itself after a while, if it ends by a time at all; one that was not resumed no
-// sooner than it would.
-func (c *control) live(ctx context.Context, s *gateway.Sandbox, resumed bool, life time.Duration) error {
-	ends := time.Now().Add(life)
-	if !resumed && (s.ExpiresAt.IsZero() || !ends.After(s.ExpiresAt)) {
-		return nil
-	}
-	_, err := c.Expire(ctx, c.name, ends)
+// live has a sandbox that ends by a time live for a while from now on, or longer: another client may have
+// asked for more.
+func (c *control) live(ctx context.Context, life time.Duration) error {
+	_, err := c.Extend(ctx, c.name, life)
 	if errors.Is(err, launcher.ErrNoLifetime) {
 		return nil
 	}
