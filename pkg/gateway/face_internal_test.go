@@ -69,6 +69,18 @@ func TestCallByATokenForASandboxEndsWithTheTenantsToken(t *testing.T) {
 	})
 }
 
+func TestTenantThatThereIsNotTakesAsLong(t *testing.T) {
+	g := New(Options{Tenants: OneTenant{"acme", "a"}})
+	defer g.Close()
+	for _, tenant := range []string{"acme", "missing"} {
+		asked := 0
+		shown := Credential{Tenant: tenant, Sandbox: "job", Made: func(string) bool { asked++; return tenant == "missing" }}
+		if _, err := g.callBy(httptest.NewRequest("GET", "/", nil), shown); !errors.Is(err, errStale) || asked != 1 {
+			t.Errorf("%s: asked %d times, %v", tenant, asked, err)
+		}
+	}
+}
+
 func TestWhoHasATokenForASandbox(t *testing.T) {
 	for name, tenants := range map[string]Tenants{"of one tenant": OneTenant{"acme", "a"}, "of others": unlisted{}} {
 		g := New(Options{Tenants: tenants})

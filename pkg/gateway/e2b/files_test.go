@@ -218,7 +218,7 @@ func TestURLsAreSigned(t *testing.T) {
 		return d.send("GET", "/files?"+query, "", "X-Access-Token: ", headerSandbox+": "+id)
 	}
 	query := func(path, op, user, expiration string) string {
-		q := url.Values{"path": {path}, "signature": {sign(d.token, path, op, user, expiration)}}
+		q := url.Values{"path": {path}, "signature": {signer(path, op, user, expiration)(d.token)}}
 		if user != "" {
 			q.Set("username", user)
 		}
@@ -345,6 +345,27 @@ func FuzzUpload(f *testing.F) {
 	})
 }
 
+// TestURLThatCannotBeSignedIsNotHashed has URLs that anybody may send.
+func TestURLThatCannotBeSignedIsNotHashed(t *testing.T) {
+	path, good := strings.Repeat("x", signedLimit), signer("", signedRead, "", "")("token")
+	for _, q := range []url.Values{
+		{"path": {"file"}},
+		{"path": {"file"}, "signature": {"v1_x"}},
+		{"path": {"file"}, "signature": {strings.Replace(good, "v1", "v2", 1)}},
+		{"path": {"file"}, "signature": {good + "A"}},
+		{"path": {path + "x"}, "signature": {good}},
+		{"path": {path}, "username": {"x"}, "signature": {good}},
+		{"path": {"file"}, "signature": {good}, "signature_expiration": {path}},
+	} {
+		if signedBy(q, signedRead) != nil {
+			t.Errorf("%.200q is hashed", q)
+		}
+	}
+	if signedBy(url.Values{"path": {path}, "signature": {good}}, signedRead) == nil {
+		t.Error("a path as long as there can be is not hashed")
+	}
+}
+
 // FuzzSignature has URLs of any shape: one that is signed is not good for another.
 func FuzzSignature(f *testing.F) {
 	f.Add("a", "", "", "b", "", "1")
@@ -353,15 +374,19 @@ func FuzzSignature(f *testing.F) {
 		if strings.Contains(user, ":") {
 			user = ""
 		}
-		signature := sign("token", path, "read", user, expiration)
-		if !checkSignature("token", path, "read", user, signature, expiration) {
-			t.Error("it is not good for what was signed")
+		signature := signer(path, "read", user, expiration)("token")
+		good := func(path, op, user, expiration string) bool {
+			made := signedBy(url.Values{"path": {path}, "username": {user}, "signature": {signature}, "signature_expiration": {expiration}}, op)
+			return made != nil && made("token")
 		}
-		if checkSignature("token", otherPath, "write", otherUser, signature, otherExpiration) {
+		if short := len(path)+len(user) <= signedLimit && len(expiration) <= expirationLimit; good(path, "read", user, expiration) != short {
+			t.Errorf("it is good for what was signed: %t", !short)
+		}
+		if good(otherPath, "write", otherUser, otherExpiration) {
 			t.Error("it is good for another operation")
 		}
 		same := otherPath == path && otherUser == user && otherExpiration == expiration
-		if !same && checkSignature("token", otherPath, "read", otherUser, signature, otherExpiration) {
+		if !same && good(otherPath, "read", otherUser, otherExpiration) {
 			t.Error("it is good for another file")
 		}
 	})

@@ -24,6 +24,10 @@ const (
 	watcherIdle = 10 * time.Minute
 	// filesLimit is how many files a request may bring: more are better sent as one archive.
 	filesLimit = 10_000
+	// signedLimit is how much a signed URL may have to hash, in bytes, since strangers may send it: its path
+	// and user, as long as Linux takes a path. expirationLimit is more than its time takes.
+	signedLimit     = 4096
+	expirationLimit = 20
 	// otherPartLimit is how much a form may have beside its files, in bytes, which is read for nothing.
 	otherPartLimit = 1 << 20
 	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
