@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/http"
 	"path"
 	"strings"
@@ -134,8 +135,8 @@ func listDir(ctx context.Context, s *launcher.Sandbox, in *listRequest) (*listRe
 	if err != nil {
 		return nil, err
 	}
-	l := &lister{sandbox: s}
-	err = l.list(ctx, name, max(in.Depth, 1))
+	l := &lister{sandbox: s, entries: s.List}
+	err = l.list(ctx, name, max(in.Depth, 1), 0)
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, invalidRequest(name + " is no directory")
@@ -149,27 +150,57 @@ func listDir(ctx context.Context, s *launcher.Sandbox, in *listRequest) (*listRe
 // lister collects what is in a tree.
 type lister struct {
 	sandbox *launcher.Sandbox
+	entries func(ctx context.Context, dir string, o fsops.ListOptions) iter.Seq2[fsops.Attr, error]
 	found   []fsops.Attr
-	size    int // in bytes
+	size    int // in bytes, as the answer has them
 }
 
-func (l *lister) list(ctx context.Context, dir string, depth uint32) error {
-	for a, err := range l.sandbox.List(ctx, dir, fsops.ListOptions{}) {
+// list lists a directory to its end before it looks into those in it: what is half read holds memory.
+func (l *lister) list(ctx context.Context, dir string, depth, level uint32) error {
+	if level == levelsLimit {
+		return gateway.Fail(http.StatusConflict, "too_large", fmt.Sprintf("there are more than %d levels: list a directory in it, or fewer levels", levelsLimit))
+	}
+	var own []fsops.Attr
+	for a, err := range l.entries(ctx, dir, fsops.ListOptions{}) {
 		if err != nil {
 			return err
 		}
-		if l.size += len(a.Path) + len(a.Target) + entrySize; l.size > listLimit {
-			return gateway.Fail(http.StatusConflict, "too_large", fmt.Sprintf("there are too many entries, of which the first %d have %d MiB: list a directory in it, or fewer levels", len(l.found), listLimit>>20))
+		if l.size += sizeOf(a); l.size > listLimit {
+			return gateway.Fail(http.StatusConflict, "too_large", fmt.Sprintf("there are too many entries, more than %d MiB of them: list a directory in it, or fewer levels", listLimit>>20))
 		}
+		own = append(own, a)
+	}
+	for _, a := range own {
 		l.found = append(l.found, a)
-		if !a.IsDir() || depth == 1 {
+		if !a.IsDir() || level+1 >= depth {
 			continue
 		}
-		if err := l.list(ctx, a.Path, depth-1); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := l.list(ctx, a.Path, depth, level+1); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// sizeOf returns how much an entry takes of an answer, in bytes: it has the path, the name, and of a link
+// where it leads to, which begins with the path if that is relative.
+func sizeOf(a fsops.Attr) int {
+	size := entrySize + jsonSize(a.Path) + jsonSize(path.Base(a.Path))
+	if a.Target != "" {
+		size += jsonSize(a.Path) + jsonSize(a.Target)
+	}
+	return size
+}
+
+// jsonSize returns how many bytes a text has in JSON, at most, where it is longest: of control characters.
+func jsonSize(s string) int {
+	size := len(s)
+	for i := range len(s) {
+		if s[i] < ' ' {
+			size += 5
+		}
+	}
+	return size
 }
 
 // describe returns the entries. It looks where links lead to, some at a time.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"iter"
 	"os"
 	"regexp"
 	"strings"
@@ -130,6 +132,40 @@ func TestListingIsBounded(t *testing.T) {
 		methodCase{"ListDir", `{"path":"top","depth":12}`, 200, `"entries"`},
 		methodCase{"ListDir", `{"path":"top","depth":13}`, 400, `"code":"failed_precondition".*there are too many entries`},
 	)
+}
+
+func TestListingReadsOneDirectoryAtATime(t *testing.T) {
+	open, most := 0, 0
+	read := func(_ context.Context, dir string, _ fsops.ListOptions) iter.Seq2[fsops.Attr, error] {
+		return func(yield func(fsops.Attr, error) bool) {
+			open++
+			most = max(most, open)
+			_ = yield(fsops.Attr{Path: dir + "/a", Mode: fs.ModeDir}, nil) && yield(fsops.Attr{Path: dir + "/b"}, nil)
+			open--
+		}
+	}
+	l := &lister{entries: read}
+	if err := l.list(t.Context(), "", levelsLimit, 0); err != nil || len(l.found) != 2*levelsLimit || most != 1 {
+		t.Errorf("of %d entries it read %d directories at once: %v", len(l.found), most, err)
+	}
+	if l.found[1].Path != "/a/a" || l.found[len(l.found)-1].Path != "/b" {
+		t.Errorf("a directory is not before what is in it: %v", l.found)
+	}
+	if err := (&lister{entries: read}).list(t.Context(), "", levelsLimit+1, 0); err == nil || !strings.Contains(err.Error(), "more than 64 levels") {
+		t.Errorf("of more levels: %v", err)
+	}
+}
+
+func TestListingIsNotMuchLargerThanItsBound(t *testing.T) {
+	for _, c := range []string{"<", "\x01", "x"} {
+		a, all := fsops.Attr{Path: "/" + strings.Repeat(c, 2000)}, listResponse{}
+		for i := 0; sizeOf(a)*i < listLimit; i++ {
+			all.Entries = append(all.Entries, plainEntry(a))
+		}
+		if text, err := (jsonCodec{}).Marshal(&all); err != nil || len(text) > listLimit*5/4 {
+			t.Errorf("of %q the answer has %d bytes: %v", c, len(text), err)
+		}
+	}
 }
 
 func TestFilesAreMovedAndRemoved(t *testing.T) {

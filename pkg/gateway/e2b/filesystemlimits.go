@@ -6,11 +6,13 @@ import "time"
 const (
 	// dirMode is that of directories which are made, as envd makes them.
 	dirMode = 0o755
-	// listLimit is how much a listing may have, in bytes, with entrySize for each entry beside its path:
+	// listLimit is how much a listing may have, in bytes, with entrySize for each entry beside its names:
 	// some fifty thousand, as a large work tree. Of more one learns by an error, since the answer cannot
 	// say that it lacks some.
 	listLimit = 8 << 20
 	entrySize = 100
+	// levelsLimit is how many levels of directories a listing may have: trees have a dozen.
+	levelsLimit = 64
 	// looksAtOnce is how many links of a listing are followed at once.
 	looksAtOnce = 16
 	// watchersLimit is how many watches of a tenant are asked for their events, at one gateway, and
