@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/gateway"
@@ -238,6 +240,32 @@ func TestSandboxThatIsGoneIsNeverWaitedFor(t *testing.T) {
 	}
 }
 
+func TestLostAgentIsNoFaultOfTheRequest(t *testing.T) {
+	b := newBox(t)
+	s := b.start(script(lasts))
+	s.until("one")
+	if err := syscall.Kill(parentOf(t, s.pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.rest(); got.end != nil || !strings.Contains(got.ended, `"code":"unavailable"`) {
+		t.Errorf("the stream ended with %+v", got)
+	}
+}
+
+// parentOf returns the pid of a command's parent, which is the agent.
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nPPid:")
+	if _, err := fmt.Sscan(rest, &parent); err != nil || parent <= 1 || parent == os.Getpid() {
+		t.Fatalf("the parent of %d is %d: %v", pid, parent, err)
+	}
+	return parent
+}
+
 // witness is an observer that refuses what it is told to.
 type witness struct {
 	mu      sync.Mutex
@@ -283,7 +311,7 @@ func TestObserversSeeWhatIsDone(t *testing.T) {
 	}
 	w.refuses = true
 	w.mu.Unlock()
-	if _, ended := b.open("Start", script("touch ran")).next(); !strings.Contains(ended, `"code":"unavailable"`) {
+	if _, ended := b.open("Start", script("touch ran")).next(); !strings.Contains(ended, `"code":"aborted"`) {
 		t.Errorf("one that must not take place: %s", ended)
 	}
 	if _, err := b.sandbox.Stat(t.Context(), "ran"); err == nil {

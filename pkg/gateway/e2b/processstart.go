@@ -19,15 +19,17 @@ func (ps *processes) start(ctx context.Context, in *startRequest, out *events[pr
 		w.detail.Args = append([]string{in.Process.Cmd}, in.Process.Args...)
 	}
 	return w.do(ctx, func(c *podapi.Client) error {
-		err := newRun(ctx, out).start(c, in, in.Process.Cmd)
+		r := newRun(ctx, out)
+		err := r.start(c, in, in.Process.Cmd)
 		for _, name := range ps.standIns[in.Process.Cmd] {
 			if !isMissing(err) {
 				break
 			}
-			err = newRun(ctx, out).start(c, in, name)
+			r = newRun(ctx, out)
+			err = r.start(c, in, name)
 		}
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			return invalidRequest(pe.Error())
+		if !r.own && isAboutAFile(err) && !errors.Is(err, podapi.ErrUnavailable) { // the command's, or its directory's
+			return invalidRequest(err.Error())
 		}
 		return err
 	})
