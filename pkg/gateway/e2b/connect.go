@@ -89,10 +89,7 @@ const envelopeHeader = 5
 func writeError(w http.ResponseWriter, status int, code connect.Code, text string) {
 	w.Header().Set("Content-Type", unaryType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	}{code.String(), text})
+	_ = json.NewEncoder(w).Encode(connectFault{code.String(), text})
 }
 
 // requestHeader returns the header of the request of a handler's context.

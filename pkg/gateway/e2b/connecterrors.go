@@ -39,8 +39,8 @@ func codeOf(status int, class string) connect.Code {
 		return connect.CodeAlreadyExists
 	case class == "cancelled":
 		return connect.CodeCanceled
-	case class == classClosing, class == "stalled":
-		return connect.CodeAborted
+	case class == classClosing, class == "stalled", status == http.StatusServiceUnavailable:
+		return connect.CodeAborted // it may go well the next time
 	}
 	if code, ok := codes[status]; ok {
 		return code
@@ -60,7 +60,6 @@ var codes = map[int]connect.Code{
 	http.StatusUnprocessableEntity:   connect.CodeInvalidArgument,
 	http.StatusTooManyRequests:       connect.CodeResourceExhausted,
 	http.StatusNotImplemented:        connect.CodeUnimplemented,
-	http.StatusServiceUnavailable:    connect.CodeUnavailable,
 	http.StatusGatewayTimeout:        connect.CodeDeadlineExceeded,
 }
 

@@ -17,10 +17,14 @@ type apiError struct {
 }
 
 func writeFailure(w http.ResponseWriter, why gateway.Failure) {
-	if why.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(why.RetryAfter/time.Second))))
-	}
+	setRetryAfter(w.Header(), why.RetryAfter)
 	writeJSON(w, why.Status, apiError{why.Status, why.Text})
+}
+
+func setRetryAfter(h http.Header, d time.Duration) {
+	if d > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(d/time.Second))))
+	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -119,5 +119,9 @@ func (f *Face) Refuse(w http.ResponseWriter, r *http.Request, why gateway.Failur
 	if isNameless(r) {
 		why = gateway.Failure{Status: http.StatusBadRequest, Class: "invalid", Text: "the URL names no sandbox: to have URLs signed, let the client find sandboxes by their hosts, and do not set E2B_SANDBOX_URL"}
 	}
+	if isConnect(r) {
+		refuseConnect(w, r, why)
+		return
+	}
 	writeFailure(w, why)
 }
