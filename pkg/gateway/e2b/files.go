@@ -94,18 +94,23 @@ func readFile(c *restCall) error {
 		if err != nil {
 			return err
 		}
-		if wantsGzip(c.r.Header) {
-			return c.sendGzip(s, name)
+		if c.r.Method == http.MethodGet && wantsGzip(c.r.Header) {
+			return ofReplaced(c.sendGzip(s, name))
 		}
 		c.began, err = content.Serve(c.w, c.r, s.Client, name, func(h http.Header, a fsops.Attr) {
 			describeFile(h, name)
 			h.Set("ETag", `"`+a.ETag+`"`)
 		})
-		if errors.Is(err, content.ErrReplaced) {
-			return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
-		}
-		return err
+		return ofReplaced(err)
 	})
+}
+
+// ofReplaced returns an error with the status of one that may not come again, if it is one.
+func ofReplaced(err error) error {
+	if errors.Is(err, content.ErrReplaced) {
+		return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
+	}
+	return err
 }
 
 // describeFile sets the header of a file's content. It is a download, and no page of the gateway's.
@@ -133,9 +138,19 @@ func wantsGzip(h http.Header) bool {
 	return wanted == "gzip "
 }
 
-// sendGzip answers with the content of a file, compressed. An empty one is sent as it is: it is by its
-// length that clients know it.
-func (c *restCall) sendGzip(s *launcher.Sandbox, name string) error {
+// sendGzip answers with the content of a file, compressed. If it was replaced before it is read, it tries
+// again.
+func (c *restCall) sendGzip(s *launcher.Sandbox, name string) (err error) {
+	for range replacedTries {
+		if err = c.sendGzipOnce(s, name); c.began || !errors.Is(err, content.ErrReplaced) {
+			return err
+		}
+	}
+	return err
+}
+
+// sendGzipOnce sends an empty file as it is: it is by its length that clients know it.
+func (c *restCall) sendGzipOnce(s *launcher.Sandbox, name string) error {
 	f, err := content.Open(c.r.Context(), s.Client, name)
 	if err != nil {
 		return err

@@ -391,3 +391,12 @@ func FuzzSignature(f *testing.F) {
 		}
 	})
 }
+
+func TestHeadOfAFileHasNoBody(t *testing.T) {
+	d := newEnvdDoor(t)
+	d.write("file", strings.Repeat("x", 100_000))
+	got := d.send("HEAD", "/files?path=file", "", "Accept-Encoding: gzip")
+	if got.StatusCode != 200 || got.Header.Get("Content-Length") != "100000" || got.Header.Get("Content-Encoding") != "" {
+		t.Errorf("%d %v", got.StatusCode, got.Header)
+	}
+}

@@ -32,6 +32,9 @@ const (
 	expirationLimit = 20
 	// otherPartLimit is how much a form may have beside its files, in bytes, which is read for nothing.
 	otherPartLimit = 1 << 20
+	// replacedTries is how often a file is opened anew that was replaced before it was read, as without
+	// gzip.
+	replacedTries = 10
 	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
 	// seconds.
 	healthTime = 4 * time.Second
