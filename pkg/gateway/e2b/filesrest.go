@@ -21,7 +21,7 @@ func addRest(mux *http.ServeMux) {
 }
 
 // lookAt is on for operations that neither wake a sandbox nor keep it awake.
-func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launcher.Sandbox) error) error {
+func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launcher.Sandbox) error) (err error) {
 	if err := c.begin(ctx, operation, gateway.Detail{}); err != nil {
 		return err
 	}
@@ -29,9 +29,8 @@ func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launch
 	if err != nil {
 		return err
 	}
-	err = do(s)
-	release(err)
-	return err
+	defer func() { release(err) }() // also if it panics
+	return do(s)
 }
 
 // health answers whether a sandbox runs, soon in any case. It wakes nothing.

@@ -45,14 +45,13 @@ func (c *control) metrics() error {
 	return nil
 }
 
-func (c *control) measure(ctx context.Context) (*metric, error) {
+func (c *control) measure(ctx context.Context) (m *metric, err error) {
 	s, release, err := c.Open(ctx, c.name, false)
 	if err != nil {
 		return nil, err
 	}
-	m, err := measure(ctx, s)
-	release(err)
-	return m, err
+	defer func() { release(err) }() // also if it panics
+	return measure(ctx, s)
 }
 
 // measure looks at a sandbox twice, since the use of processors shows only over a time.

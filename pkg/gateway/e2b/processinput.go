@@ -49,9 +49,7 @@ func (*processes) update(ctx context.Context, in *updateRequest) (*nothing, erro
 		if err != nil {
 			return err
 		}
-		if err = p.Resize(*in.PTY.size()); err != nil {
-			err = invalidRequest(err.Error())
-		}
+		err = p.Resize(*in.PTY.size())
 		return errors.Join(err, ignoreDone(p.Detach())) // the agent detaches when it has done what came before
 	})
 }
