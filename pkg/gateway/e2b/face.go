@@ -51,7 +51,7 @@ const (
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.
 func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bool) {
-	if at.Port == 0 && (isPreflight(r) && asksFor(r, headerSandbox) || isNameless(r)) {
+	if asksToBring(r, at) || at.Port == 0 && isNameless(r) {
 		return gateway.Credential{}, true // see Refuse
 	}
 	if at.Port == 0 && r.Header.Get(headerSandbox) == "" {
@@ -66,6 +66,17 @@ func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bo
 		return gateway.Credential{}, false // the gateway's own
 	}
 	return credentialOf(r, to), true
+}
+
+// asksToBring reports whether a browser asks for leave to send a request that would be the face's.
+func asksToBring(r *http.Request, at gateway.Server) bool {
+	switch {
+	case !isPreflight(r):
+		return false
+	case at.Port == 0:
+		return asksFor(r, headerSandbox)
+	}
+	return asksFor(r, headerTraffic)
 }
 
 // serverOf returns the server that a request is for: the one of its host, or else of its headers.
@@ -113,7 +124,7 @@ func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 
 // Refuse implements [gateway.Face].
 func (f *Face) Refuse(w http.ResponseWriter, r *http.Request, why gateway.Failure) {
-	if !isControl(r.URL.Path) && allowPages(w, r) {
+	if (!isControl(r.URL.Path) || asksFor(r, headerTraffic)) && allowPages(w, r) {
 		return // a browser asks before it sends a token
 	}
 	if isNameless(r) {

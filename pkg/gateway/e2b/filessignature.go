@@ -77,8 +77,13 @@ func signedBy(query url.Values, op string) func(token string) bool {
 }
 
 // isNameless reports whether the URL of a request was signed, but tells by nothing for which sandbox, as
-// the clients make them that have one URL for all sandboxes.
+// the clients make them that have one URL for all sandboxes. They send no token with it.
 func isNameless(r *http.Request) bool {
 	byHost := strings.HasPrefix(r.Host, strconv.Itoa(envdPort)+"-")
-	return r.URL.Path == filesPath && !byHost && r.Header.Get(headerSandbox) == "" && r.URL.Query().Has("signature")
+	for _, name := range []string{headerSandbox, headerAccessToken, headerTraffic} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	return r.URL.Path == filesPath && !byHost && r.URL.Query().Has("signature")
 }

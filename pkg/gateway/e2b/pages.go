@@ -6,7 +6,7 @@ import (
 )
 
 // Pages of any origin may call envd, and read what it answers: what they need for it is a token, which no
-// browser has of its own.
+// browser has of its own. With one they may call servers, too: what they may read, the server says.
 
 // isPreflight reports whether a browser asks whether a page may send a request.
 func isPreflight(r *http.Request) bool {
@@ -31,7 +31,7 @@ func allowPages(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if !isPreflight(r) {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		h.Set("Access-Control-Allow-Headers", asked)
 	}

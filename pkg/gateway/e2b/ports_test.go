@@ -43,6 +43,7 @@ func TestServersAreReached(t *testing.T) {
 		{[]string{full}, http.StatusUnauthorized, ""},
 		{[]string{full, "X-Access-Token: " + s.EnvdAccessToken}, http.StatusUnauthorized, ""}, // a server's own header
 		{[]string{full, "E2b-Traffic-Access-Token: x"}, http.StatusUnauthorized, `"code":401`},
+		{[]string{full, "E2b-Traffic-Access-Token: x", "path: /files?path=x&signature=y"}, http.StatusUnauthorized, `"code":401`},
 		{[]string{strings.Replace(full, "acme", "other", 1), traffic}, http.StatusUnauthorized, ""},
 		{[]string{strings.Replace(full, name, "missing", 1), traffic}, http.StatusUnauthorized, ""},
 		{byHeaders, http.StatusUnauthorized, ""},
@@ -57,7 +58,11 @@ func TestServersAreReached(t *testing.T) {
 		{[]string{"E2b-Sandbox-Id: " + s.SandboxID, "E2b-Sandbox-Port: 49999", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotFound, "the code interpreter is not supported"},
 		{[]string{"Host: 49999-" + s.SandboxID + ".sandboxes.test", "X-Access-Token: " + s.EnvdAccessToken}, http.StatusNotFound, "the code interpreter is not supported"},
 	} {
-		got := d.send("GET", "/at", "", c.headers...)
+		path := "/at"
+		if other, ok := strings.CutPrefix(c.headers[len(c.headers)-1], "path: "); ok {
+			path = other
+		}
+		got := d.send("GET", path, "", c.headers...)
 		if got.StatusCode != c.status || !strings.Contains(got.text, c.want) || strings.Contains(got.text, "it sees") {
 			t.Errorf("%q: %d %s, want %d %s", c.headers, got.StatusCode, got.text, c.status, c.want)
 		}
@@ -96,6 +101,24 @@ func TestServerAtAPublicPortGetsNoToken(t *testing.T) {
 		got := d.send("GET", "/", "", "Host: "+port+"-open--acme.sandboxes.test", "X-Access-Token: "+token)
 		if got.text != want {
 			t.Errorf("with %s: %d %s, want %s", token, got.StatusCode, got.text, want)
+		}
+	}
+}
+
+func TestPagesMayBringTheTokenOfVisitors(t *testing.T) {
+	d := newDoor(t)
+	s := d.create(`{}`)
+	ask := func(path, header string) answer {
+		return d.send("OPTIONS", path, "", "Host: 8080-"+s.SandboxID+".sandboxes.test", "Origin: https://page.test", "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: "+header)
+	}
+	for _, path := range []string{"/at", "/sandboxes"} {
+		got := ask(path, "e2b-traffic-access-token")
+		if got.StatusCode != http.StatusNoContent || got.Header.Get("Access-Control-Allow-Origin") != "*" ||
+			got.Header.Get("Access-Control-Allow-Headers") != "e2b-traffic-access-token" || !strings.Contains(got.Header.Get("Access-Control-Allow-Methods"), "PUT") {
+			t.Errorf("%s: %d %q", path, got.StatusCode, got.Header)
+		}
+		if got := ask(path, "x-other"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s, without the token: %d %q", path, got.StatusCode, got.Header)
 		}
 	}
 }
