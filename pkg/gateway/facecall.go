@@ -218,7 +218,7 @@ func (c *Call) Exited(ctx context.Context, s *podapi.ExitStatus) { actOf(ctx).ex
 func (c *Call) Closing() context.Context { return c.g.streams.closing }
 
 // SandboxToken returns a token that opens one sandbox of the tenant, by [Credential].Scoped, for as long as
-// the token is valid that the caller came with. All gateways with the same [LinkKeys] take it, and make
+// the token is valid that the caller came with. It opens a later sandbox of the same name, too. All gateways with the same [LinkKeys] take it, and make
 // the same one. What it is for is up to the face: as a credential it must name the same.
 func (c *Call) SandboxToken(name, scope string) (string, error) {
 	if err := c.check(name); err != nil {
