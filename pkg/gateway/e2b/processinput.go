@@ -103,16 +103,26 @@ func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[s
 		if err != nil {
 			return err
 		}
-		defer i.leave()
+		id := i.run.ID()
+		i.leave() // others have their turns while nothing comes
 		for in.Receive() {
 			if data := in.Msg().Data; data != nil {
-				if err := i.send(&data.Input); err != nil {
+				if err := ps.sendTo(ctx, c, id, &data.Input); err != nil {
 					return err
 				}
 			}
 		}
 		return streamFault(ctx, in.Err())
 	})
+}
+
+func (ps *processes) sendTo(ctx context.Context, c *podapi.Client, execID string, in *processInput) error {
+	i, err := ps.inputOf(ctx, c, execID)
+	if err != nil {
+		return err
+	}
+	defer i.leave()
+	return i.send(in)
 }
 
 // streamFault returns what is wrong with a message of a stream, which the library says in its own words.

@@ -1,8 +1,11 @@
 package e2b
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +124,44 @@ func TestInputComesByAStream(t *testing.T) {
 			t.Errorf("%v: %q", messages, got)
 		}
 	}
+}
+
+func TestStreamOfInputLeavesTurnsToOthers(t *testing.T) {
+	b := newBox(t)
+	s := b.start(`{"process":{"cmd":"cat"},"stdin":true}`)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	body, messages := io.Pipe()
+	r, err := http.NewRequestWithContext(ctx, "POST", b.url+"/process.Process/StreamInput", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range b.headers(streamType) {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		got, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = got.Body.Close()
+	})
+	say := func(message string) { _, _ = io.WriteString(messages, envelope(0, message)) }
+	say(fmt.Sprintf(`{"start":{"process":{"pid":%d}}}`, s.pid))
+	say(`{"data":{"input":{"stdin":"b25l"}}}`)
+	s.until("one")
+	other := b.request(ctx, "POST", "/process.Process/SendInput", fmt.Sprintf(`{"process":{"pid":%d},"input":{"stdin":"dHdv"}}`, s.pid), b.headers(unaryType)...)
+	if _ = other.Body.Close(); other.StatusCode != 200 {
+		t.Errorf("another's input: %d", other.StatusCode)
+	}
+	s.until("two")
+	say(`{"data":{"input":{"stdin":"b25l"}}}`)
+	s.until("one")
+	_ = messages.Close()
+	sent.Wait()
 }
 
 func TestTerminals(t *testing.T) {
