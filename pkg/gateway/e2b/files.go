@@ -80,10 +80,18 @@ func (c *envdCall) on(ctx context.Context, operation, user string, d gateway.Det
 
 // onFile is on for a request that names its user by a query, and may be signed.
 func (c *restCall) onFile(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	return c.on(c.r.Context(), operation, c.query.Get("username"), d, do)
+}
+
+// checkTime refuses a request that was signed for a time that is over.
+func (c *restCall) checkTime() error {
 	if c.signed && hasExpired(c.query.Get("signature_expiration"), time.Now()) {
 		return gateway.Fail(http.StatusUnauthorized, "unauthenticated", "signature is already expired")
 	}
-	return c.on(c.r.Context(), operation, c.query.Get("username"), d, do)
+	return nil
 }
 
 // readFile answers with the content of a file.

@@ -74,13 +74,26 @@ func TestFilesAreUploaded(t *testing.T) {
 	}
 }
 
+func TestManyLargeFilesAreUploaded(t *testing.T) {
+	d := newEnvdDoor(t)
+	var fields []field
+	for i := range 100 {
+		fields = append(fields, field{"file", fmt.Sprint("many/", i), strings.Repeat("x", 50_000)})
+	}
+	body, kind := form(t, fields...)
+	d.uploads("", body, 200, `"name":"99"`, kind)
+	if got := len(d.content("many/99")); got != 50_000 {
+		t.Errorf("the last one has %d bytes", got)
+	}
+}
+
 func TestUploadsOfWrongShapesChangeNothing(t *testing.T) {
 	d := newEnvdDoor(t)
 	d.write("there", "old")
 	d.write("dir/x", "")
 	whole, kind := form(t, field{"file", "", "new"})
 	other, otherKind := form(t, field{"data", "there", "new"})
-	large, largeKind := form(t, field{"data", "", strings.Repeat("x", otherPartLimit+1)}, field{"file", "there", "new"})
+	large, largeKind := form(t, field{"data", "", strings.Repeat("x", 2*otherPartLimit)}, field{"file", "there", "new"})
 	twice, twiceKind := form(t, field{"file", "first", "1"}, field{"file", "./first", "2"})
 	for _, c := range []struct {
 		name, query, body string
@@ -96,6 +109,8 @@ func TestUploadsOfWrongShapesChangeNothing(t *testing.T) {
 		{"without any name", "", strings.Replace(whole, `filename=""`, `x="y"`, 1), 400, "no file name", []string{kind}},
 		{"without a file", "?path=there", other, 400, "the form has no file", []string{otherKind}},
 		{"with too much beside the file", "?path=there", large, 400, "too much beside its files", []string{largeKind}},
+		{"with too much before the file", "?path=there", strings.Repeat("\r\n", otherPartLimit) + whole, 400, "too much beside its files", []string{kind}},
+		{"with too much before the file, in gzip", "?path=there", gzipped(strings.Repeat("\n", 2*otherPartLimit) + whole), 400, "too much beside its files", []string{kind, "Content-Encoding: gzip"}},
 		{"of nothing", "?path=there", "", 400, "the form", []string{kind}},
 		{"that is cut off", "?path=there", whole[:len(whole)-len(whole)/3], 400, "", []string{kind}},
 		{"whose header is none", "?path=there", strings.Replace(whole, "Content-Disposition:", "Content-Disposition", 1), 400, "", []string{kind}},
@@ -264,6 +279,7 @@ func TestURLsAreSigned(t *testing.T) {
 	}
 	d.uploads("?"+query("new", "write", "", soon), "text", 200, `"name":"new"`, octets, "X-Access-Token: ")
 	d.uploads("?"+query("new", "read", "", soon), "text", 401, `"code":401`, octets, "X-Access-Token: ")
+	d.uploads("?"+query("new", "write", "", in(-10)), "no form", 401, `signature is already expired`, "Content-Type: multipart/form-data; boundary=x", "X-Access-Token: ")
 	body, kind := form(t, field{"file", "by-name", "text"})
 	d.uploads("?"+query("", "write", "", soon), body, 200, `"name":"by-name"`, kind, "X-Access-Token: ")
 	if got := d.call("filesystem.Filesystem/Stat?"+query("file", "read", "", soon), `{"path":"file"}`, "X-Access-Token: "); got.StatusCode != 401 {

@@ -24,8 +24,12 @@ type writtenFile struct {
 }
 
 // writeFiles writes the file, or the files, of a request: each is replaced as a whole, or stays as it
-// was. Those before one that cannot be written stay written. The act has the name of the first.
+// was. Those before one that cannot be written stay written. The act has the name of the first: of a form
+// that begins before the act does, no more is read than otherPartLimit.
 func writeFiles(c *restCall) error {
+	if err := c.checkTime(); err != nil {
+		return err // nobody may send a body any more
+	}
 	for name := range c.r.Header {
 		if strings.HasPrefix(name, "X-Metadata-") {
 			return gateway.Fail(http.StatusNotImplemented, "unsupported", "metadata of files is not supported")
@@ -64,10 +68,21 @@ type upload struct {
 type source struct {
 	io.Reader
 	failed error
+	beside bool  // what is read is none of a file
+	left   int64 // how much of that may come, in bytes
 }
 
+var errBeside = errors.New("the form has too much beside its files, whose fields have the name file")
+
 func (s *source) Read(p []byte) (int, error) {
+	if s.beside && s.left <= 0 {
+		s.failed = errBeside
+		return 0, errBeside
+	}
 	n, err := s.Reader.Read(p)
+	if s.beside {
+		s.left -= int64(n)
+	}
 	if err != nil && err != io.EOF {
 		s.failed = err
 	}
@@ -75,7 +90,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func (c *restCall) upload() (*upload, error) {
-	u := &upload{body: &source{Reader: c.r.Body}, named: c.query.Get("path")}
+	u := &upload{body: &source{Reader: c.r.Body, left: otherPartLimit}, named: c.query.Get("path")}
 	switch coding := strings.ToLower(c.r.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
 	case "gzip":
@@ -110,7 +125,10 @@ func (u *upload) next() error {
 		u.name, u.content = u.named, u.body
 		return nil
 	}
-	for other := int64(0); ; {
+	u.body.beside = true
+	u.body.left += partHeaderLimit
+	defer func() { u.body.beside = false }()
+	for {
 		part, err := u.form.NextRawPart()
 		switch {
 		case err == io.EOF:
@@ -123,12 +141,8 @@ func (u *upload) next() error {
 			u.name, err = u.nameOf(part)
 			return err
 		}
-		n, err := io.Copy(io.Discard, io.LimitReader(part, otherPartLimit-other+1))
-		if other += n + 1; err != nil {
+		if _, err := io.Copy(io.Discard, part); err != nil {
 			return u.explain(invalidRequest("the form: " + err.Error()))
-		}
-		if other > otherPartLimit {
-			return invalidRequest("the form has too much beside its files, whose fields have the name file")
 		}
 	}
 }

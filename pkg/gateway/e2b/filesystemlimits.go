@@ -30,8 +30,10 @@ const (
 	// and user, as long as Linux takes a path. expirationLimit is more than its time takes.
 	signedLimit     = 4096
 	expirationLimit = 20
-	// otherPartLimit is how much a form may have beside its files, in bytes, which is read for nothing.
-	otherPartLimit = 1 << 20
+	// otherPartLimit is how much a form may have beside its files, in bytes, which is read for nothing,
+	// and partHeaderLimit how much more with each file: its header, and what is read ahead with that.
+	otherPartLimit  = 1 << 20
+	partHeaderLimit = 16 << 10
 	// replacedTries is how often a file is opened anew that was replaced before it was read, as without
 	// gzip.
 	replacedTries = 10
