@@ -301,10 +301,63 @@ func TestChangesAreAskedFor(t *testing.T) {
 		methodCase{"CreateWatcher", `{"path":"nothing"}`, 404, `"code":"not_found"`},
 		methodCase{"CreateWatcher", `{"path":"a/b"}`, 400, `"code":"invalid_argument"`},
 	)
-	for range watchersLimit {
+	for range watchersOfSandbox {
 		d.calls(methodCase{"CreateWatcher", `{"path":""}`, 200, `watcherId`})
 	}
 	d.calls(methodCase{"CreateWatcher", `{"path":""}`, 429, `"code":"resource_exhausted".*remove some`})
+}
+
+func TestWatchersOfASandboxLeaveRoomForOthers(t *testing.T) {
+	ws, stopped := &watchers{}, 0
+	add := func(tenant, sandbox string, w *watcher) error {
+		w.stop = func() { stopped++ }
+		return ws.add(watcherKey{tenant, sandbox, fmt.Sprint(len(ws.byID), stopped)}, w)
+	}
+	fill := func(sandbox string, n int) {
+		t.Helper()
+		for range n {
+			if err := add("acme", sandbox, &watcher{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill("one", watchersOfSandbox)
+	if err := add("acme", "one", &watcher{}); err == nil {
+		t.Error("a sandbox has too many")
+	}
+	fill("two", watchersOfSandbox-1)
+	if err := add("acme", "two", &watcher{err: errLost}); err != nil {
+		t.Error(err)
+	}
+	fill("two", 1) // in place of the one that has ended
+	if err := add("acme", "two", &watcher{}); err == nil || stopped != 1 {
+		t.Errorf("of those that go on %d were ended: %v", stopped-1, err)
+	}
+	for i := range watchersLimit/watchersOfSandbox - 2 {
+		fill(fmt.Sprint(i), watchersOfSandbox)
+	}
+	if err := add("acme", "three", &watcher{}); err == nil {
+		t.Error("a tenant has too many")
+	}
+	if err := add("other", "one", &watcher{}); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	ws.removeOf("acme", "one")
+	if stopped != 1+watchersOfSandbox {
+		t.Errorf("%d were ended", stopped)
+	}
+	fill("three", watchersOfSandbox)
+}
+
+func TestWatchersEndWithTheirSandbox(t *testing.T) {
+	d := newEnvdDoor(t)
+	id := regexp.MustCompile(`"watcherId":"([a-z0-9]+)"`).FindStringSubmatch(d.call("filesystem.Filesystem/CreateWatcher", `{"path":""}`).text)
+	if got := d.send("DELETE", "/sandboxes/"+d.id, "", "X-API-Key: a", headerSandbox+": ", "X-Access-Token: "); got.StatusCode != 204 {
+		t.Fatal(got.StatusCode, got.text)
+	}
+	if got := d.call("filesystem.Filesystem/GetWatcherEvents", fmt.Sprintf(`{"watcherId":%q}`, id[1])); got.StatusCode != 404 {
+		t.Errorf("a watcher of a sandbox that is gone: %d %s", got.StatusCode, got.text)
+	}
 }
 
 func TestWatcherThatNobodyAsksEnds(t *testing.T) {

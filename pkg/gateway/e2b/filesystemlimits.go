@@ -15,12 +15,13 @@ const (
 	levelsLimit = 64
 	// looksAtOnce is how many links of a listing are followed at once.
 	looksAtOnce = 16
-	// watchersLimit is how many watches of a tenant are asked for their events, at one gateway, and
-	// watcherLimit how large the events of one are between two calls, in bytes: with eventSize for each
+	// watchersLimit is how many watches of a tenant are asked for their events, at one gateway, of which
+	// one sandbox, and so a token for it, has no more than watchersOfSandbox; and watcherLimit how large the events of one are between two calls, in bytes: with eventSize for each
 	// beside its name, some ten thousand.
-	watchersLimit = 64
-	watcherLimit  = 1 << 20
-	eventSize     = 64
+	watchersLimit     = 64
+	watchersOfSandbox = 16
+	watcherLimit      = 1 << 20
+	eventSize         = 64
 	// watcherIdle is how long a watch lasts that nobody asks for events: a program that does asks each
 	// second, or between its steps. Until then it keeps its sandbox from being idle.
 	watcherIdle = 10 * time.Minute

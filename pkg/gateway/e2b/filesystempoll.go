@@ -46,18 +46,15 @@ type watcher struct {
 	err    error // by which the watch ended
 }
 
-// add adds a watcher, unless its tenant has too many. It ends when it was not asked for a while.
+// add adds a watcher, unless its sandbox or its tenant has too many. One whose watch has ended makes room
+// for it. It ends when it was not asked for a while.
 func (ws *watchers) add(key watcherKey, w *watcher) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	n := 0
-	for other := range ws.byID {
-		if other.tenant == key.tenant {
-			n++
-		}
-	}
-	if n >= watchersLimit {
-		return gateway.Fail(http.StatusTooManyRequests, "too_many", fmt.Sprintf("there are %d watchers, as many as there may be: remove some", n))
+	ofSandbox := func(k watcherKey) bool { return k.tenant == key.tenant && k.sandbox == key.sandbox }
+	ofTenant := func(k watcherKey) bool { return k.tenant == key.tenant }
+	if !ws.hasRoom(watchersOfSandbox, ofSandbox) || !ws.hasRoom(watchersLimit, ofTenant) {
+		return gateway.Fail(http.StatusTooManyRequests, "too_many", fmt.Sprintf("there are as many watchers as there may be, %d of a sandbox and %d of all: remove some", watchersOfSandbox, watchersLimit))
 	}
 	if ws.byID == nil {
 		ws.byID = map[watcherKey]*watcher{}
@@ -65,6 +62,37 @@ func (ws *watchers) add(key watcherKey, w *watcher) error {
 	ws.byID[key] = w
 	w.asked = time.AfterFunc(watcherIdle, func() { ws.remove(key) })
 	return nil
+}
+
+// hasRoom reports whether there are less watchers of a kind than a limit, perhaps without one whose watch
+// has ended. The lock is held.
+func (ws *watchers) hasRoom(limit int, is func(watcherKey) bool) bool {
+	n := 0
+	for key := range ws.byID {
+		if is(key) {
+			n++
+		}
+	}
+	for key, w := range ws.byID {
+		if n >= limit && is(key) && w.hasEnded() {
+			w.leave()
+			delete(ws.byID, key)
+			n--
+		}
+	}
+	return n < limit
+}
+
+// removeOf ends the watchers of a sandbox.
+func (ws *watchers) removeOf(tenant, sandbox string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for key, w := range ws.byID {
+		if key.tenant == tenant && key.sandbox == sandbox {
+			w.leave()
+			delete(ws.byID, key)
+		}
+	}
 }
 
 // remove ends a watcher. It reports whether there was one.
@@ -76,9 +104,19 @@ func (ws *watchers) remove(key watcherKey) bool {
 	if w == nil {
 		return false
 	}
+	w.leave()
+	return true
+}
+
+func (w *watcher) leave() {
 	w.asked.Stop()
 	w.stop()
-	return true
+}
+
+func (w *watcher) hasEnded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil
 }
 
 // ask returns the watcher, which lasts for another while.

@@ -127,6 +127,7 @@ func (c *control) kill() error {
 	if err != nil {
 		return err
 	}
+	c.face.watchers.removeOf(c.Tenant(), c.name)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -173,6 +174,7 @@ func (c *control) pause() error {
 	if err := c.Pause(c.r.Context(), c.name); err != nil {
 		return c.notPaused(err)
 	}
+	c.face.watchers.removeOf(c.Tenant(), c.name)
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
