@@ -3,12 +3,14 @@ package e2b
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // addRest adds what envd serves beside its Connect services.
@@ -37,9 +39,18 @@ func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launch
 func health(c *restCall) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
 	defer cancel()
-	err := c.lookAt(ctx, "health", func(s *launcher.Sandbox) error { return s.Healthy(ctx) })
+	err := c.lookAt(ctx, "health", func(s *launcher.Sandbox) error { return notServing(s.Healthy(ctx)) })
 	if err == nil {
 		c.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// notServing says that a sandbox does not run whose agent is about to end, or cannot be reached: clients know
+// that by 502 alone.
+func notServing(err error) error {
+	if errors.Is(err, podapi.ErrUnavailable) {
+		return gateway.Fail(http.StatusBadGateway, "agent_lost", err.Error())
 	}
 	return err
 }

@@ -93,6 +93,23 @@ func TestHealthWakesNothing(t *testing.T) {
 	}
 }
 
+// TestSandboxWithoutAnAgentDoesNotRun ends an agent that the gateway has a connection to.
+func TestSandboxWithoutAnAgentDoesNotRun(t *testing.T) {
+	var l *launcher.Local
+	b := newBox(t, func(o *gateway.Options) { l = o.Launcher.(*launcher.Local) })
+	health := func() (int, string) { return b.send("GET", "/health", "", b.headers("")...) }
+	if code, text := health(); code != 204 {
+		t.Fatalf("health: %d %s", code, text)
+	}
+	name, _, _ := strings.Cut(b.id, idSeparator)
+	if err := l.Terminate(t.Context(), "acme."+name); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := health(); code != 502 {
+		t.Errorf("health without the agent: %d %s", code, text)
+	}
+}
+
 // stream502 calls a method that answers with events, in a sandbox that is not there.
 func (d *envdDoor) stream502(method, body string) {
 	d.Helper()
