@@ -25,6 +25,8 @@ var mayNameProcfs = map[string][]string{
 	// that tests replace.
 	"cmd/podagent/internal/proc/cgroup/cgroup_linux.go": {"proc/self/mountinfo", "proc/self/cgroup"},
 	"cmd/podagent/internal/proc/cgroup/memory_linux.go": {"proc/meminfo"},
+	// The gateway has the agent read it in the sandbox, up to a bound.
+	"pkg/gateway/e2b/processfind.go": {"/proc/%d/environ"},
 	// Names in checks of specifications, which open nothing.
 	"pkg/launcher/podcheck.go": {"/proc"},
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
 	"time"
@@ -20,6 +19,7 @@ searches and commands below /api/v1/sandboxes, described at /openapi.json, the t
 "orchestrator mcp" at /mcp, in the sandbox of /mcp?sandbox=ID or one for each session, and requests to
 servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --domain, by
 host names: those are for browsers, too, and nothing else may be served below the domain.
+With --e2b it serves E2B's SDKs, too.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
 tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
@@ -50,6 +50,7 @@ type gatewayFlags struct {
 	sweep    bool
 	audit    auditFlags
 	watched  telemetryFlags
+	e2b      e2bFlags
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -101,8 +102,12 @@ func gatewayCommand(a *app) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			faces, err := opts.e2b.faces()
+			if err != nil {
+				return err
+			}
 			options := gateway.Options{
-				Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: opts.domain, LinkKeys: links, Log: a.logger(),
+				Faces: faces, Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: opts.domain, LinkKeys: links, Log: a.logger(),
 			}
 			if opts.sweep {
 				if options.Leader, err = leaderOf(l, a.logger()); err != nil {
@@ -139,6 +144,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 		"tls-cert", "tls-key", "health-listen", "drain-delay", "max-connections")
 	o.audit.define(cmd)
 	o.watched.define(cmd)
+	o.e2b.define(flags)
 	o.http.flags = flags
 }
 
@@ -206,7 +212,7 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 		}
 		return gateway.OneTenant{Name: soleTenant, Token: token}, nil
 	}
-	token := rand.Text()
+	token := o.e2b.token()
 	a.note("the token of callers, made up for this time, is %s", token)
 	return gateway.OneTenant{Name: soleTenant, Token: token}, nil
 }

@@ -23,8 +23,8 @@ type Act struct {
 	ID        string // a UUIDv7 of its own; the gateway's own answers have it as X-Request-Id
 	Caller           // its Key is empty for a link, and for a port that is public
 	ByToken   bool   // else it came by a link, or to a port that is public
-	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, or mcp/TOOL
-	Pattern   string // of the paths that lead to it, such as /api/v1/sandboxes/{id}; empty for RouteOperation and podapi
+	Operation string // its id in the OpenAPI document, RouteOperation, podapi.v1.SERVICE/METHOD, mcp/TOOL, or a Face's
+	Pattern   string // of the paths that lead to it, such as /api/v1/sandboxes/{id}; empty for RouteOperation, podapi and a Face
 	Sandbox   string // the tenant's name of it; empty if there is none
 	Detail
 	At time.Time // when the caller was let in

@@ -70,23 +70,28 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, token string) (h
 // letInCaller is letIn for a caller who is known by the token, or without one. The request's act
 // ends when it is answered.
 func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token string, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
+	return g.letInBy(w, r, credential{token: token}, caller)
+}
+
+// letInBy is letInCaller for a caller who is known by a credential.
+func (g *Gateway) letInBy(w http.ResponseWriter, r *http.Request, by credential, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
 	policy, err := g.Tenants.Policy(r.Context(), caller.Tenant)
 	if err != nil {
 		return w, r, nil, g.untold(err)
 	}
 	of := caller.Tenant
-	if token == "" {
+	if !by.known() {
 		of = publicLoad + of
 	}
 	leave, err := g.loads.enter(of, policy)
 	if err != nil {
 		return w, r, nil, err
 	}
-	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller, token != "", r)
+	a, ctx := g.newAct(context.WithValue(r.Context(), callerKey{}, caller), caller, by.known(), r)
 	w, r = a.counted(ctx, w, r)
 	endCall := func() {}
-	if token != "" {
-		c := g.calls.begin(w, r, token, caller)
+	if of := by.group(caller.Tenant); of != (group{}) {
+		c := g.calls.begin(w, r, of)
 		w, r, endCall = c, c.request, func() { g.calls.end(c) }
 	}
 	return w, r, func() {

@@ -23,7 +23,10 @@ type calls struct {
 }
 
 // group is what calls have in common: as long as the token is the tenant's, they may go on.
-type group struct{ token, tenant string }
+type group struct {
+	token, tenant string
+	digest        digest // of a token that is not known, in place of it
+}
 
 // Why calls end. Who waits for what such a call had begun takes it for one whose caller has left.
 var (
@@ -39,9 +42,9 @@ type groupCalls struct {
 func newCalls(t Tenants) *calls { return &calls{tenants: t, groups: map[group]*groupCalls{}} }
 
 // begin adds a request that has just been let in.
-func (c *calls) begin(w http.ResponseWriter, r *http.Request, token string, caller Caller) *call {
+func (c *calls) begin(w http.ResponseWriter, r *http.Request, by group) *call {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	added := &call{ResponseWriter: w, request: r.WithContext(ctx), group: group{token, caller.Tenant}, cancel: cancel}
+	added := &call{ResponseWriter: w, request: r.WithContext(ctx), group: by, cancel: cancel}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := c.groups[added.group]
@@ -83,7 +86,7 @@ func (c *calls) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	for _, g := range c.current() {
-		caller, err := c.tenants.Caller(ctx, g.token)
+		caller, err := c.whose(ctx, g)
 		if err == nil && caller.Tenant != g.tenant {
 			err = ErrUnknownToken
 		}

@@ -20,6 +20,8 @@
 //     which gateways agree on in the [Ledger] (book.go).
 //   - A message of the Model Context Protocol in place of an operation (mcp.go), which works in the
 //     sandbox that it names or in its session's own (mcpsessions.go, mcpsandbox.go).
+//   - Instead of all that, a [Face] for callers who speak another API (face.go), which has a [Call] to do
+//     the same by (facecall.go), also for those who have a token for one sandbox (sandboxtoken.go).
 //   - The open sandbox, which calls share (held.go), and which is resumed if it sleeps (wake.go).
 //     Then comes one call of its client, or a connection to its port (ways.go, proxy.go).
 //

@@ -42,6 +42,8 @@ type Options struct {
 	LinkKeys *LinkKeys
 	// Observers are told of what callers do, in this order.
 	Observers []Observer
+	// Faces serve callers in the words of other APIs. A request is the first one's that claims it.
+	Faces []Face
 	// Leader chooses the gateway that sweeps (sweep.go), among all over the same sandboxes. Without it
 	// this one does not.
 	Leader Leader
@@ -147,9 +149,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, done := g.streams.begin(w, r)
 	defer done()
 	w = &patientWriter{ResponseWriter: w}
-	switch t, err := g.targetOf(r); {
-	case err != nil:
+	t, err := g.targetOf(r)
+	if err != nil {
 		g.refuse(w, r, err)
+		return
+	}
+	switch f, shown := g.faceOf(r, t); {
+	case f != nil:
+		g.serveFace(w, r, f, t, shown)
 	case t != nil:
 		g.route(w, r, t)
 	case isGRPC(r):

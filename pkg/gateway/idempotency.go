@@ -49,7 +49,7 @@ func (c *rawCall) execID() (string, error) {
 }
 
 // repeats returns an error if the key of a create has already made a sandbox by another request.
-func (g *Gateway) repeats(ctx context.Context, key, id string, body *newSandbox) error {
+func (g *Gateway) repeats(ctx context.Context, key, id string, body *NewSandbox) error {
 	if key == "" {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (g *Gateway) repeats(ctx context.Context, key, id string, body *newSandbox)
 
 // requestLabel is the label of a sandbox that a create with a key makes: it tells the key and the
 // request.
-func requestLabel(key string, body *newSandbox) string { return keyDigest(key) + "." + body.digest() }
+func requestLabel(key string, body *NewSandbox) string { return keyDigest(key) + "." + body.digest() }
 
 func keyDigest(key string) string {
 	sum := sha256.Sum256([]byte(key))
@@ -77,7 +77,7 @@ func keyDigest(key string) string {
 
 // digest is that of the request, in the syntax of a label. The password is not in it: who reads
 // labels could try out what it is.
-func (n newSandbox) digest() string {
+func (n NewSandbox) digest() string {
 	n.ID = ""
 	if n.Git != nil {
 		git := *n.Git

@@ -22,9 +22,6 @@ const (
 	// execOutputLimit is how much of each output an answer has, from its end, in bytes. The rest
 	// can be read as the process's output.
 	execOutputLimit = 4 << 20
-	// readTries is how often an answer with a file is begun anew, because the file was replaced
-	// between the look at it and the read.
-	readTries = 10
 	// elementLimit is how many fields the first message of a call of podapi may have, with those of its
 	// parts: more arguments than Linux takes. Each takes two bytes, and up to a hundred when it is decoded.
 	elementLimit = 1 << 18

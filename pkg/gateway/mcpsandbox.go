@@ -119,7 +119,7 @@ func (m *mcpSessions) make(ctx context.Context, s *mcpSession) (made bool, err e
 }
 
 // ownBody returns what a session asks for. Commands that it leaves behind do not keep its sandbox.
-func (m *mcpSessions) ownBody(policy *Policy) (body newSandbox) {
+func (m *mcpSessions) ownBody(policy *Policy) (body NewSandbox) {
 	if m.gateway.isLocal() {
 		return body
 	}

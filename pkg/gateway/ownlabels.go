@@ -47,7 +47,7 @@ func makerOf(key string) string {
 }
 
 // withOwn adds the gateway's labels to those of a new sandbox.
-func withOwn(labels map[string]string, caller Caller, key string, of *newSandbox) map[string]string {
+func withOwn(labels map[string]string, caller Caller, key string, of *NewSandbox) map[string]string {
 	all := map[string]string{labelIdentity: rand.Text(), labelMaker: makerOf(caller.Key)}
 	maps.Copy(all, labels)
 	if key != "" {

@@ -22,6 +22,7 @@ type passage struct {
 	body   *requestBody // of HTTP/1; nil if there is none
 	scheme string       // of the server's host, for browsers: a proxy before the gateway may have TLS
 	cancel context.CancelCauseFunc
+	faces  bool // clients of other APIs send tokens for sandboxes, also where none is asked for
 	failed func(w http.ResponseWriter, err error)
 }
 
@@ -67,6 +68,9 @@ func (p *passage) rewrite(r *httputil.ProxyRequest) {
 	}
 	if p.authorization {
 		delete(r.Out.Header, "Authorization")
+	}
+	if p.faces {
+		dropSandboxTokens(r.Out.Header, p.admission.tenant)
 	}
 	r.SetXForwarded()
 	if p.byHeader {

@@ -63,11 +63,16 @@ var (
 	errEnding      = &busy{&refusal{http.StatusServiceUnavailable, "unavailable", errClosing.Error()}, time.Second}
 )
 
+// abandon ends a request that nobody waits for an answer to.
+func abandon(r *http.Request) {
+	if r.Context().Err() != nil && ended(context.Cause(r.Context())) == nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
 // refuse answers a request that is not let in, or not passed to a sandbox.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && ended(context.Cause(r.Context())) == nil {
-		panic(http.ErrAbortHandler) // nobody waits for an answer
-	}
+	abandon(r)
 	err = g.problem(r.Context(), err)
 	p := problemOf(err)
 	switch p.Status {

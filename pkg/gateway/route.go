@@ -170,21 +170,26 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		g.setCookie(w, r, t, a.link)
 		return
 	}
+	g.pass(w, r, t, a, g.refuse)
+}
+
+// pass passes a request that is let in to a server in a sandbox. What keeps it from that is told by refuse.
+func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, t *target, a admission, refuse func(http.ResponseWriter, *http.Request, error)) {
 	id := launcherID(a.tenant, t.name)
 	s, err := g.held.get(r.Context(), id, true)
 	if err != nil {
-		g.refuse(w, r, g.hide(r.Context(), &a, err))
+		refuse(w, r, g.hide(r.Context(), &a, err))
 		return
 	}
 	defer g.held.release(id, s)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	p := &passage{target: t, admission: a, scheme: g.domain.scheme(), cancel: cancel}
+	p := &passage{target: t, admission: a, scheme: g.domain.scheme(), cancel: cancel, faces: len(g.Faces) > 0}
 	p.failed = func(w http.ResponseWriter, err error) {
 		if isOver(err) {
 			g.held.drop(id, s)
 		}
-		g.refuse(w, r, g.hide(r.Context(), &a, p.explain(err)))
+		refuse(w, r, g.hide(r.Context(), &a, p.explain(err)))
 	}
 	out := r.WithContext(ctx)
 	p.duplex(w, out)

@@ -90,7 +90,7 @@ func detailIn(ctx context.Context, in any) Detail {
 
 type createInput struct {
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"a repeated request with this key has the same answer"`
-	Body newSandbox
+	Body NewSandbox
 }
 
 type sandboxOutput struct {

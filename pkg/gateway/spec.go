@@ -14,8 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// newSandbox is the body of a create.
-type newSandbox struct {
+// NewSandbox is what a create asks for. All that is empty is as the gateway has it.
+type NewSandbox struct {
 	ID        string        `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
 	Image     string        `json:"image,omitempty" maxLength:"512" doc:"the container image"`
 	Env       []string      `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
@@ -28,15 +28,15 @@ type newSandbox struct {
 	CPU       string        `json:"cpu,omitempty" maxLength:"16" doc:"how many processors it may use, as a quantity of Kubernetes" example:"500m"`
 	Memory    string        `json:"memory,omitempty" maxLength:"16" doc:"how much memory it may use, as a quantity of Kubernetes" example:"2Gi"`
 	Storage   string        `json:"storage,omitempty" maxLength:"16" doc:"how much its workspace holds, as a quantity of Kubernetes" example:"10Gi"`
-	Git       *gitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
-	Volumes   []volumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
+	Git       *GitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
+	Volumes   []VolumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
 }
 
-// gitSource is a repository: see [launcher.Git].
-type gitSource struct {
+// GitSource is a repository: see [launcher.Git].
+type GitSource struct {
 	URL      string `json:"url" maxLength:"2048" doc:"where the sandbox finds it" example:"https://git.example.com/team/code.git"`
 	Ref      string `json:"ref,omitempty" maxLength:"255" doc:"a branch, tag or commit; the remote's default branch if it is missing"`
 	Username string `json:"username,omitempty" maxLength:"255" doc:"for https"`
@@ -47,7 +47,7 @@ type gitSource struct {
 // only what the policy allows, and nothing of it becomes another field than those here: a tenant
 // sets no labels of the system's, accounts, nodes, protections or patches.
 type order struct {
-	newSandbox
+	NewSandbox
 	tenant string
 	policy *Policy
 	spec   launcher.Spec
@@ -55,7 +55,7 @@ type order struct {
 
 // specOf returns the Spec of what a tenant asks for, but for its ID: base, as far as the tenant may
 // not or does not say. A *[Problem] says what is wrong (422) or not allowed (403).
-func specOf(base launcher.Spec, tenant string, policy *Policy, body newSandbox) (launcher.Spec, error) {
+func specOf(base launcher.Spec, tenant string, policy *Policy, body NewSandbox) (launcher.Spec, error) {
 	o := order{body, tenant, policy, base}
 	o.spec.Env = append(slices.Clone(base.Env), body.Env...)
 	o.spec.OnClose = launcher.CloseKeep

@@ -59,26 +59,26 @@ func TestCreateSaysWhatItsSpecIs(t *testing.T) {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	for name, c := range map[string]struct {
-		body newSandbox
+		body NewSandbox
 		want func(*launcher.Spec)
 	}{
-		"what is not said is Base's, within the bounds": {newSandbox{}, func(*launcher.Spec) {}},
-		"environment":      {newSandbox{Env: []string{"A=b", "PODAGENT_WORKDIR=/"}}, func(s *launcher.Spec) { s.Env = []string{"BASE=1", "A=b", "PODAGENT_WORKDIR=/"} }},
-		"the base's image": {newSandbox{Image: baseImage}, func(*launcher.Spec) {}},
-		"another image":    {newSandbox{Image: "python:3.14"}, func(s *launcher.Spec) { s.Pod.Image = "python:3.14" }},
-		"the base's pool":  {newSandbox{Pool: "own"}, func(*launcher.Spec) {}},
-		"another pool":     {newSandbox{Pool: "py-3"}, func(s *launcher.Spec) { s.Take.Pool = "py-3" }},
-		"times":            {newSandbox{Lifetime: 3600, Idle: 5}, func(s *launcher.Spec) { s.Pod.IdleTimeout = 5 * time.Second }},
-		"kept files": {newSandbox{Keep: true, Storage: "20Gi"}, func(s *launcher.Spec) {
+		"what is not said is Base's, within the bounds": {NewSandbox{}, func(*launcher.Spec) {}},
+		"environment":      {NewSandbox{Env: []string{"A=b", "PODAGENT_WORKDIR=/"}}, func(s *launcher.Spec) { s.Env = []string{"BASE=1", "A=b", "PODAGENT_WORKDIR=/"} }},
+		"the base's image": {NewSandbox{Image: baseImage}, func(*launcher.Spec) {}},
+		"another image":    {NewSandbox{Image: "python:3.14"}, func(s *launcher.Spec) { s.Pod.Image = "python:3.14" }},
+		"the base's pool":  {NewSandbox{Pool: "own"}, func(*launcher.Spec) {}},
+		"another pool":     {NewSandbox{Pool: "py-3"}, func(s *launcher.Spec) { s.Take.Pool = "py-3" }},
+		"times":            {NewSandbox{Lifetime: 3600, Idle: 5}, func(s *launcher.Spec) { s.Pod.IdleTimeout = 5 * time.Second }},
+		"kept files": {NewSandbox{Keep: true, Storage: "20Gi"}, func(s *launcher.Spec) {
 			s.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("20Gi")}
 		}},
-		"the usual size": {newSandbox{Storage: launcher.DefaultWorkspaceSize}, func(*launcher.Spec) {}},
-		"resources":      {newSandbox{CPU: "1.5", Memory: "1Gi"}, func(s *launcher.Spec) { s.Pod.Resources.Limits = list("1.5", "1Gi") }},
-		"less than is requested": {newSandbox{CPU: "20m", Memory: "64Mi"}, func(s *launcher.Spec) {
+		"the usual size": {NewSandbox{Storage: launcher.DefaultWorkspaceSize}, func(*launcher.Spec) {}},
+		"resources":      {NewSandbox{CPU: "1.5", Memory: "1Gi"}, func(s *launcher.Spec) { s.Pod.Resources.Limits = list("1.5", "1Gi") }},
+		"less than is requested": {NewSandbox{CPU: "20m", Memory: "64Mi"}, func(s *launcher.Spec) {
 			s.Pod.Resources = corev1.ResourceRequirements{Limits: list("20m", "64Mi"), Requests: list("10m", "64Mi")}
 		}},
 		"volumes": {
-			newSandbox{Volumes: []volumeMount{{Name: "code", Path: "ws/code", Mount: "/code"}, {Name: "mine", Mount: "/mine", ReadOnly: true}, {Name: "data", Mount: "/data"}}},
+			NewSandbox{Volumes: []VolumeMount{{Name: "code", Path: "ws/code", Mount: "/code"}, {Name: "mine", Mount: "/mine", ReadOnly: true}, {Name: "data", Mount: "/data"}}},
 			func(s *launcher.Spec) {
 				s.Pod.Volumes = append(s.Pod.Volumes,
 					launcher.Volume{Claim: "shared", SubPath: "org/acme/ws/code", Path: "/code"},
@@ -86,7 +86,7 @@ func TestCreateSaysWhatItsSpecIs(t *testing.T) {
 					launcher.Volume{Claim: "data", Path: "/data", ReadOnly: true})
 			},
 		},
-		"a repository": {newSandbox{Git: &gitSource{"https://git.test/a", "main", "u", "p"}}, func(s *launcher.Spec) {
+		"a repository": {NewSandbox{Git: &GitSource{"https://git.test/a", "main", "u", "p"}}, func(s *launcher.Spec) {
 			s.Git = &launcher.Git{URL: "https://git.test/a", Ref: "main", Username: "u", Password: "p"}
 		}},
 	} {
@@ -106,7 +106,7 @@ func TestCreateSaysWhatItsSpecIs(t *testing.T) {
 func TestSpecWithoutBoundsIsTheBase(t *testing.T) {
 	want := testBase()
 	want.OnClose = launcher.CloseKeep
-	got, err := specOf(testBase(), "acme", &Policy{}, newSandbox{CPU: launcher.DefaultCPULimit, Memory: launcher.DefaultMemoryLimit})
+	got, err := specOf(testBase(), "acme", &Policy{}, NewSandbox{CPU: launcher.DefaultCPULimit, Memory: launcher.DefaultMemoryLimit})
 	if diff := cmp.Diff(want, got, sameSpec); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -116,7 +116,7 @@ func TestBaseWithoutLimitsGetsTheBounds(t *testing.T) {
 	base := testBase()
 	base.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}
 	base.Pod.Workspace.Size = resource.MustParse("-1")
-	got, err := specOf(base, "acme", testPolicy(), newSandbox{})
+	got, err := specOf(base, "acme", testPolicy(), NewSandbox{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,34 +131,34 @@ func TestBaseWithoutLimitsGetsTheBounds(t *testing.T) {
 func TestVolumeAtTheWorkdirTakesTheWorkspacesPlace(t *testing.T) {
 	base := testBase()
 	base.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi")}
-	got, err := specOf(base, "acme", testPolicy(), newSandbox{Volumes: []volumeMount{{Name: "mine", Mount: "/workspace"}}})
+	got, err := specOf(base, "acme", testPolicy(), NewSandbox{Volumes: []VolumeMount{{Name: "mine", Mount: "/workspace"}}})
 	if err != nil || got.Pod.Workspace.Keep || !got.Pod.Workspace.Size.IsZero() {
 		t.Errorf("%v, %+v", err, got.Pod.Workspace)
 	}
 }
 
 func TestCreateThatIsRefused(t *testing.T) {
-	volume := func(name, below, at string) newSandbox {
-		return newSandbox{Volumes: []volumeMount{{Name: name, Path: below, Mount: at}}}
+	volume := func(name, below, at string) NewSandbox {
+		return NewSandbox{Volumes: []VolumeMount{{Name: name, Path: below, Mount: at}}}
 	}
 	for name, c := range map[string]struct {
-		body   newSandbox
+		body   NewSandbox
 		status int
 		detail string
 	}{
-		"an image":                    {newSandbox{Image: "alpine:3"}, 403, `image: "alpine:3" is not allowed`},
-		"no reference":                {newSandbox{Image: "registry.test/acme/../other"}, 422, "not a reference"},
-		"a pool":                      {newSandbox{Pool: "gold"}, 403, `pool: "gold" is not allowed`},
-		"a lifetime":                  {newSandbox{Lifetime: 3601}, 403, "lifetime_seconds: 1h0m1s is not allowed: the most is 1h0m0s"},
-		"a lifetime beyond all times": {newSandbox{Lifetime: math.MaxInt64}, 403, "lifetime_seconds"},
-		"an idle time":                {newSandbox{Idle: 601}, 403, "idle_seconds"},
-		"processors":                  {newSandbox{CPU: "2001m"}, 403, "cpu: 2001m is not allowed: the most is 2"},
-		"no processors":               {newSandbox{CPU: "0"}, 422, "cpu: 0 is too little"},
-		"a negative amount":           {newSandbox{CPU: "-1"}, 422, "not a quantity"},
-		"memory":                      {newSandbox{Memory: "3Gi"}, 403, "memory"},
-		"a wrong unit":                {newSandbox{Memory: "100m"}, 422, "memory: 100m is too little"},
-		"an amount that takes long":   {newSandbox{Memory: "1e99999999"}, 422, "not a quantity"},
-		"storage":                     {newSandbox{Storage: "21Gi"}, 403, "storage"},
+		"an image":                    {NewSandbox{Image: "alpine:3"}, 403, `image: "alpine:3" is not allowed`},
+		"no reference":                {NewSandbox{Image: "registry.test/acme/../other"}, 422, "not a reference"},
+		"a pool":                      {NewSandbox{Pool: "gold"}, 403, `pool: "gold" is not allowed`},
+		"a lifetime":                  {NewSandbox{Lifetime: 3601}, 403, "lifetime_seconds: 1h0m1s is not allowed: the most is 1h0m0s"},
+		"a lifetime beyond all times": {NewSandbox{Lifetime: math.MaxInt64}, 403, "lifetime_seconds"},
+		"an idle time":                {NewSandbox{Idle: 601}, 403, "idle_seconds"},
+		"processors":                  {NewSandbox{CPU: "2001m"}, 403, "cpu: 2001m is not allowed: the most is 2"},
+		"no processors":               {NewSandbox{CPU: "0"}, 422, "cpu: 0 is too little"},
+		"a negative amount":           {NewSandbox{CPU: "-1"}, 422, "not a quantity"},
+		"memory":                      {NewSandbox{Memory: "3Gi"}, 403, "memory"},
+		"a wrong unit":                {NewSandbox{Memory: "100m"}, 422, "memory: 100m is too little"},
+		"an amount that takes long":   {NewSandbox{Memory: "1e99999999"}, 422, "not a quantity"},
+		"storage":                     {NewSandbox{Storage: "21Gi"}, 403, "storage"},
 		"no name of a volume":         {volume("", "", "/data"), 403, `volumes: "" is not allowed`},
 		"another's volume":            {volume("theirs", "", "/data"), 403, `volumes: "theirs" is not allowed`},
 		"above the depth":             {volume("code", "ws", "/data"), 403, "has 1 components"},
@@ -186,7 +186,7 @@ func TestCreateThatIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v, want %d %s %s", name, err, c.status, class, c.detail)
 		}
 	}
-	for _, body := range []newSandbox{{Image: "alpine:3"}, {Pool: "go"}, volume("code", "a/b", "/data")} {
+	for _, body := range []NewSandbox{{Image: "alpine:3"}, {Pool: "go"}, volume("code", "a/b", "/data")} {
 		if _, err := specOf(testBase(), "acme", &Policy{}, body); err == nil {
 			t.Errorf("the zero policy allows %+v", body)
 		}

@@ -146,8 +146,8 @@ func checkNesting(all []*mounted) error {
 	return nil
 }
 
-// volumeMount is a volume that a create asks for.
-type volumeMount struct {
+// VolumeMount is a volume that a create asks for.
+type VolumeMount struct {
 	Name     string `json:"name" maxLength:"36" doc:"the volume's name, as the tenant's policy has it"`
 	Path     string `json:"path,omitempty" maxLength:"1023" doc:"the directory of the volume, made if it is missing" example:"job-1"`
 	Mount    string `json:"mount" maxLength:"1023" doc:"the absolute path in the sandbox" example:"/data"`

@@ -1,0 +1,88 @@
+package e2b
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/podagent/podagent/pkg/gateway"
+)
+
+// filesPath is where envd has the content of files.
+const filesPath = "/files"
+
+// envdCall is a request to the envd of a sandbox.
+type envdCall struct {
+	*gateway.Call
+	face   *Face
+	signed bool // the caller has no token, but a URL that was signed with one
+}
+
+type envdCallKey struct{}
+
+// callOf returns the call that a context is of.
+func callOf(ctx context.Context) *envdCall { return ctx.Value(envdCallKey{}).(*envdCall) }
+
+// begin says what the call does, before it has an effect. The operation is like "process/Start".
+func (c *envdCall) begin(ctx context.Context, operation string, d gateway.Detail) error {
+	return c.Begin(ctx, "e2b."+operation, c.Sandbox(), d)
+}
+
+// envd is the handler of requests to envd, with an envdCall in their contexts.
+func envd() http.Handler {
+	mux := http.NewServeMux()
+	addFilesystem(mux)
+	addRest(mux)
+	newProcesses().addTo(mux)
+	return mux
+}
+
+// serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
+func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
+	switch to, _ := serverOf(r, c.Server()); to.Port {
+	case envdPort:
+	case interpreterPort:
+		why := c.Failure(r.Context(), errInterpreter)
+		why.Status = http.StatusNotFound // its clients show the text of no other
+		writeFailure(w, why)
+		return
+	default:
+		c.ServePort(w, r, c.Sandbox(), to.Port, refusePort, headerSandbox, headerPort, headerAccessToken, headerTraffic)
+		return
+	}
+	if allowPages(w, r) {
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: f, signed: r.Header.Get(headerAccessToken) == ""}))
+	envdHandler.ServeHTTP(w, r)
+}
+
+var envdHandler = envd()
+
+var errInterpreter = gateway.Fail(http.StatusNotImplemented, "unsupported", "the code interpreter is not supported by this gateway: run code as a command")
+
+// envdFailure answers a request to envd that is none of a Connect service. A sandbox that is not there is
+// a bad gateway to E2B's clients.
+func envdFailure(w http.ResponseWriter, r *http.Request, err error) {
+	why := callOf(r.Context()).Failure(r.Context(), err)
+	why.Status = envdStatus(why)
+	writeFailure(w, why)
+}
+
+// refusePort answers a request to a server in a sandbox that was not passed on.
+func refusePort(w http.ResponseWriter, why gateway.Failure) {
+	if why.Status = envdStatus(why); why.Status == http.StatusInternalServerError {
+		why.Status = http.StatusBadGateway
+	}
+	writeFailure(w, why)
+}
+
+// envdStatus is the status by which envd's clients know a failure.
+func envdStatus(why gateway.Failure) int {
+	switch {
+	case isGone(why.Class):
+		return http.StatusBadGateway
+	case why.Status == http.StatusUnprocessableEntity:
+		return http.StatusBadRequest
+	}
+	return why.Status
+}

@@ -1,0 +1,182 @@
+package e2b
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/content"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// restCall is a request to envd that is none of Connect's.
+type restCall struct {
+	*envdCall
+	w     http.ResponseWriter
+	r     *http.Request
+	query url.Values
+	began bool // the answer has, so that an error can only cut it off
+}
+
+// rest returns the handler of such requests.
+func rest(do func(*restCall) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &restCall{envdCall: callOf(r.Context()), w: w, r: r, query: r.URL.Query()}
+		switch err := do(c); {
+		case err == nil:
+		case c.began:
+			c.Failure(r.Context(), err) // it is noted
+			panic(http.ErrAbortHandler)
+		default:
+			for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
+				w.Header().Del(name) // they are of the file
+			}
+			envdFailure(w, r, ofFile(err))
+		}
+	})
+}
+
+// ofFile returns an error with the status that E2B's clients expect of a file that is a directory, or
+// the other way round.
+func ofFile(err error) error {
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
+		return gateway.Fail(http.StatusBadRequest, "invalid", err.Error())
+	}
+	return err
+}
+
+// invalidRequest is the answer to a request that says something wrong.
+func invalidRequest(text string) error {
+	return gateway.Fail(http.StatusBadRequest, "invalid", text)
+}
+
+// on begins an operation, and does it with the open sandbox, which it wakes if it sleeps.
+func (c *envdCall) on(ctx context.Context, operation, user string, d gateway.Detail, do func(*launcher.Sandbox) error) (err error) {
+	if err := c.begin(ctx, operation, d); err != nil {
+		return err
+	}
+	s, release, err := c.Open(ctx, c.Sandbox(), true)
+	if err != nil {
+		return err
+	}
+	defer func() { release(err) }()
+	if err := checkUser(ctx, s, user); err != nil {
+		return err
+	}
+	return do(s)
+}
+
+// onFile is on for a request that names its user by a query, and may be signed.
+func (c *restCall) onFile(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	return c.on(c.r.Context(), operation, c.query.Get("username"), d, do)
+}
+
+// checkTime refuses a request that was signed for a time that is over.
+func (c *restCall) checkTime() error {
+	if c.signed && hasExpired(c.query.Get("signature_expiration"), time.Now()) {
+		return gateway.Fail(http.StatusUnauthorized, "unauthenticated", "signature is already expired")
+	}
+	return nil
+}
+
+// readFile answers with the content of a file.
+func readFile(c *restCall) error {
+	named := c.query.Get("path")
+	return c.onFile("files/Read", gateway.Detail{Paths: []string{named}}, func(s *launcher.Sandbox) (err error) {
+		name, err := absolute(s, named)
+		if err != nil {
+			return err
+		}
+		if c.r.Method == http.MethodGet && wantsGzip(c.r.Header) {
+			return ofReplaced(c.sendGzip(s, name))
+		}
+		c.began, err = content.Serve(c.w, c.r, s.Client, name, func(h http.Header, a fsops.Attr) {
+			describeFile(h, name)
+			h.Set("ETag", `"`+a.ETag+`"`)
+		})
+		return ofReplaced(err)
+	})
+}
+
+// ofReplaced returns an error with the status of one that may not come again, if it is one.
+func ofReplaced(err error) error {
+	if errors.Is(err, content.ErrReplaced) {
+		return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
+	}
+	return err
+}
+
+// describeFile sets the header of a file's content. It is a download, and no page of the gateway's.
+func describeFile(h http.Header, name string) {
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	h.Set("Vary", "Accept-Encoding")
+}
+
+// wantsGzip reports whether a client asks for gzip, and not just takes it along with other codings, as
+// clients do without being told: to compress costs more than a network does.
+func wantsGzip(h http.Header) bool {
+	if h.Get("Range") != "" || h.Get("If-Modified-Since") != "" || h.Get("If-None-Match") != "" {
+		return false // these are of the content as it is
+	}
+	wanted := ""
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, quality, _ := strings.Cut(strings.ReplaceAll(strings.ToLower(coding), " ", ""), ";")
+		if q, err := strconv.ParseFloat(strings.TrimPrefix(quality, "q="), 64); err == nil && q == 0 || name == "" {
+			continue
+		}
+		wanted += name + " "
+	}
+	return wanted == "gzip "
+}
+
+// sendGzip answers with the content of a file, compressed. If it was replaced before it is read, it tries
+// again.
+func (c *restCall) sendGzip(s *launcher.Sandbox, name string) (err error) {
+	for range replacedTries {
+		if err = c.sendGzipOnce(s, name); c.began || !errors.Is(err, content.ErrReplaced) {
+			return err
+		}
+	}
+	return err
+}
+
+// sendGzipOnce sends an empty file as it is: it is by its length that clients know it.
+func (c *restCall) sendGzipOnce(s *launcher.Sandbox, name string) error {
+	f, err := content.Open(c.r.Context(), s.Client, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	describeFile(c.w.Header(), name)
+	b := bufio.NewReader(f)
+	if _, err := b.Peek(1); err == io.EOF {
+		c.w.Header().Set("Content-Length", "0")
+		return nil
+	} else if err != nil {
+		return err
+	}
+	c.began = true
+	c.w.Header().Set("Content-Encoding", "gzip")
+	z, _ := gzip.NewWriterLevel(c.w, gzip.BestSpeed)
+	if _, err := b.WriteTo(z); err != nil {
+		return err
+	}
+	return z.Close()
+}

@@ -1,0 +1,102 @@
+package e2b
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// addRest adds what envd serves beside its Connect services.
+func addRest(mux *http.ServeMux) {
+	mux.Handle("GET "+filesPath, rest(readFile))
+	mux.Handle("POST "+filesPath, rest(writeFiles))
+	mux.Handle("GET /health", rest(health))
+	mux.Handle("GET /metrics", rest(readMetrics))
+	mux.Handle("GET /envs", rest(readEnvs))
+}
+
+// lookAt is on for operations that neither wake a sandbox nor keep it awake.
+func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launcher.Sandbox) error) (err error) {
+	if err := c.begin(ctx, operation, gateway.Detail{}); err != nil {
+		return err
+	}
+	s, release, err := c.Open(ctx, c.Sandbox(), false)
+	if err != nil {
+		return err
+	}
+	defer func() { release(err) }() // also if it panics
+	return do(s)
+}
+
+// health answers whether a sandbox runs, soon in any case. It wakes nothing.
+func health(c *restCall) error {
+	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
+	defer cancel()
+	err := c.lookAt(ctx, "health", func(s *launcher.Sandbox) error { return notServing(s.Healthy(ctx)) })
+	if err == nil {
+		c.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// notServing says that a sandbox does not run whose agent is about to end, or cannot be reached: clients know
+// that by 502 alone.
+func notServing(err error) error {
+	if errors.Is(err, podapi.ErrUnavailable) {
+		return gateway.Fail(http.StatusBadGateway, "agent_lost", err.Error())
+	}
+	return err
+}
+
+// readMetrics answers with what the sandbox uses.
+func readMetrics(c *restCall) error {
+	return c.lookAt(c.r.Context(), "metrics", func(s *launcher.Sandbox) error {
+		m, err := measure(c.r.Context(), s)
+		if err == nil {
+			writeJSON(c.w, http.StatusOK, envdMetricsOf(m))
+		}
+		return err
+	})
+}
+
+// readEnvs answers with the environment that commands of the sandbox get. A command tells it: the
+// agent does not.
+func readEnvs(c *restCall) error {
+	ctx, args := c.r.Context(), []string{"env", "-0"}
+	return c.on(ctx, "envs", "", gateway.Detail{Args: args}, func(s *launcher.Sandbox) error {
+		out := &boundedBuffer{limit: envsLimit}
+		command := s.Command(ctx, args[0], args[1:]...)
+		command.Stdout = out
+		if err := command.Run(); err != nil {
+			return err
+		}
+		envs := map[string]string{}
+		for variable := range strings.SplitSeq(out.String(), "\x00") {
+			if name, value, ok := strings.Cut(variable, "="); ok {
+				envs[text(name)] = text(value)
+			}
+		}
+		writeJSON(c.w, http.StatusOK, envs)
+		return nil
+	})
+}
+
+// boundedBuffer is a buffer that takes no more than its limit, in bytes.
+type boundedBuffer struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.limit {
+		return 0, fmt.Errorf("there is more output than %d bytes", b.limit)
+	}
+	return b.Buffer.Write(p)
+}

@@ -1,0 +1,96 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// metric is what a sandbox uses at a time. A number that is not known is 0.
+type metric struct {
+	Time      time.Time `json:"timestamp"`
+	Unix      int64     `json:"timestampUnix"`
+	CPUUsed   float64   `json:"cpuUsedPct"` // of all its processors
+	CPUs      int64     `json:"cpuCount"`
+	MemUsed   int64     `json:"memUsed"`
+	MemTotal  int64     `json:"memTotal"`
+	MemCache  int64     `json:"memCache"`
+	DiskUsed  int64     `json:"diskUsed"`
+	DiskTotal int64     `json:"diskTotal"`
+}
+
+// metrics answers with what the sandbox uses now, which does not wake it: earlier numbers are not kept.
+func (c *control) metrics() error {
+	ctx, all := c.r.Context(), []metric{}
+	_, d, _, err := c.there()
+	if err != nil {
+		return err
+	}
+	if d.State == stateRunning {
+		m, err := c.measure(ctx)
+		switch {
+		case errors.Is(err, launcher.ErrPaused): // by now
+		case err != nil:
+			return err
+		default:
+			all = append(all, *m)
+		}
+	}
+	writeJSON(c.w, http.StatusOK, all)
+	return nil
+}
+
+func (c *control) measure(ctx context.Context) (m *metric, err error) {
+	s, release, err := c.Open(ctx, c.name, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { release(err) }() // also if it panics
+	return measure(ctx, s)
+}
+
+// measure looks at a sandbox twice, since the use of processors shows only over a time.
+func measure(ctx context.Context, s *launcher.Sandbox) (*metric, error) {
+	before, err := s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(metricsSpan):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	now, err := s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return metricOf(&before, &now), nil
+}
+
+func metricOf(before, now *podapi.Stats) *metric {
+	at := time.Now().UTC() // the sandbox's clock may say anything
+	m := &metric{Time: at, Unix: at.Unix(), MemTotal: deref(now.MemoryLimit), DiskUsed: deref(now.DiskUsed), DiskTotal: deref(now.DiskSize)}
+	m.MemUsed = deref(now.MemoryWorkingSet)
+	m.MemCache = max(0, deref(now.Memory)-m.MemUsed)
+	limit := 1.0
+	if now.CPULimit != nil {
+		limit = *now.CPULimit
+		m.CPUs = int64(math.Ceil(limit))
+	}
+	if span := now.Time.Sub(before.Time); now.CPU != nil && before.CPU != nil && span > 0 && limit > 0 {
+		m.CPUUsed = 100 * float64(*now.CPU-*before.CPU) / float64(span) / limit
+	}
+	return m
+}
+
+func deref(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

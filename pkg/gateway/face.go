@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Face serves callers in the words of another API than the gateway's own. It translates and decides
+// nothing: all that it does for a caller, it does by the [Call] that it gets. Its methods may be called
+// concurrently.
+type Face interface {
+	// Claim reports whether a request is the face's, and how its caller can be told. The server is the
+	// one that the request's host names, or else zero. It must neither change the request nor read its
+	// body.
+	Claim(r *http.Request, at Server) (Credential, bool)
+	// Serve answers a request whose caller was let in. The context of the request ends when the caller
+	// leaves, its token is no longer valid, or the gateway ends.
+	Serve(w http.ResponseWriter, r *http.Request, c *Call)
+	// Refuse answers a request whose caller was not let in.
+	Refuse(w http.ResponseWriter, r *http.Request, why Failure)
+}
+
+// Server is a server in a sandbox, as a host below [Options].Domain names it.
+type Server struct {
+	Tenant  string // empty if the host does not say: then it is the caller's
+	Sandbox string // its name
+	Port    int    // 0 for no server
+}
+
+// Credential is what a request shows of its caller: the token of a tenant, or what a token for one
+// sandbox (see [Call.SandboxToken]) has made.
+type Credential struct {
+	// Token is a tenant's. The other fields count only without it.
+	Token string
+	// Sandbox is the name of the sandbox that Scoped opens, and Tenant whose it is; empty if Scoped
+	// tells.
+	Tenant, Sandbox string
+	// Scoped is a token for the sandbox, and Scope what it must have been made for.
+	Scoped, Scope string
+	// Made, unless nil, reports whether what the request shows was made with a token for the sandbox.
+	// It is asked of all tokens that are valid. Tenant must be set.
+	Made func(token string) bool
+}
+
+// Failure is why something was not done.
+type Failure struct {
+	Status     int           // of HTTP, as REST has it
+	Class      string        // as in a [Problem]
+	Text       string        // for the caller
+	RetryAfter time.Duration // when it may succeed; 0 if that is not known
+}
+
+// faceOf returns the face that a request is of; nil if it is of none.
+func (g *Gateway) faceOf(r *http.Request, t *target) (Face, Credential) {
+	if t != nil && t.byHeader {
+		return nil, Credential{}
+	}
+	at := t.server()
+	for _, f := range g.Faces {
+		if shown, ok := f.Claim(r, at); ok {
+			return f, shown
+		}
+	}
+	return nil, Credential{}
+}
+
+// server returns the server of a target that a host names.
+func (t *target) server() Server {
+	if t == nil {
+		return Server{}
+	}
+	return Server{t.tenant, t.name, t.port}
+}
+
+// serveFace passes a request on to its face, once its caller is let in.
+func (g *Gateway) serveFace(w http.ResponseWriter, r *http.Request, f Face, t *target, shown Credential) {
+	guard(w.Header())
+	w.Header().Set("Cache-Control", "no-store")
+	c, err := g.callBy(r, shown)
+	if err != nil {
+		g.refuseFace(w, r, f, err)
+		return
+	}
+	c.at = t.server()
+	w, r, end, err := g.letInBy(w, r, c.by, c.caller)
+	if err != nil {
+		g.refuseFace(w, r, f, err)
+		return
+	}
+	defer end()
+	w.Header().Set(headerRequestID, actOf(r.Context()).act.ID)
+	patient(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.Serve(w, r, c) }))
+}
+
+func (g *Gateway) refuseFace(w http.ResponseWriter, r *http.Request, f Face, err error) {
+	abandon(r)
+	err = g.problem(r.Context(), err)
+	g.turnedAway(r.Context(), problemOf(err))
+	stopReading(w, r)
+	f.Refuse(w, r, failureOf(err))
+}
+
+// failureOf describes what [Gateway.problem] has returned.
+func failureOf(err error) Failure {
+	p := problemOf(err)
+	f := Failure{Status: p.Status, Class: p.Class, Text: p.Detail}
+	if with, ok := errors.AsType[interface {
+		error
+		GetHeaders() http.Header
+	}](err); ok {
+		f.RetryAfter, _ = time.ParseDuration(with.GetHeaders().Get("Retry-After") + "s")
+	}
+	return f
+}

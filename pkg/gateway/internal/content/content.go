@@ -1,0 +1,176 @@
+// Package content answers requests for what is in a file of a sandbox, with its parts and conditions
+// (RFC 9110), and without holding it. What an answer says of a file is of one state of it.
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// ErrReplaced says that a file was replaced between the look at it and each of the reads.
+var ErrReplaced = errors.New("the file is being replaced again and again")
+
+// tries is how often an answer is begun anew, because the file was replaced between the look at it
+// and the read.
+const tries = 10
+
+// An Error says why there is no such content.
+type Error struct {
+	Status int // of HTTP: 412, 416 or 502
+	text   string
+}
+
+func (e *Error) Error() string { return e.text }
+
+// GetStatus returns the Status, as huma asks for it.
+func (e *Error) GetStatus() int { return e.Status }
+
+// Serve answers a request for the content of a file, as [http.ServeContent] does. The header of an
+// answer is set by describe. If it returns an error, and began is true, the answer is a part of what it
+// announced, and must be cut off; otherwise there is none, but for its header.
+func Serve(w http.ResponseWriter, r *http.Request, c *podapi.Client, name string, describe func(http.Header, fsops.Attr)) (began bool, err error) {
+	for range tries {
+		if began, err = serveOnce(w, r, c, name, describe); !errors.Is(err, ErrReplaced) || began {
+			return began, err
+		}
+	}
+	return began, err
+}
+
+func serveOnce(w http.ResponseWriter, r *http.Request, c *podapi.Client, name string, describe func(http.Header, fsops.Attr)) (bool, error) {
+	s, err := Open(r.Context(), c, name)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	describe(w.Header(), s.Attr())
+	answer := &lateAnswer{ResponseWriter: w, status: http.StatusOK}
+	http.ServeContent(answer, r, "", s.Attr().ModTime, s)
+	return answer.end(s)
+}
+
+// lateAnswer is an answer that begins with its first byte: until then another one can take its place.
+type lateAnswer struct {
+	http.ResponseWriter
+	status int
+	began  bool
+}
+
+func (a *lateAnswer) WriteHeader(status int) { a.status = status }
+
+func (a *lateAnswer) Write(p []byte) (int, error) {
+	if a.status >= http.StatusBadRequest {
+		return len(p), nil // an error takes its place
+	}
+	a.begin()
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *lateAnswer) begin() {
+	if !a.began {
+		a.began = true
+		a.ResponseWriter.WriteHeader(a.status)
+	}
+}
+
+// end ends the answer, whose content this was.
+func (a *lateAnswer) end(s *State) (began bool, err error) {
+	switch {
+	case s.err != nil || a.began:
+		return a.began, s.err
+	case a.status == http.StatusPreconditionFailed:
+		return false, &Error{a.status, "the file is not the one that the request is for"}
+	case a.status == http.StatusRequestedRangeNotSatisfiable:
+		return false, &Error{a.status, fmt.Sprintf("the range is not in the file, which has %d bytes", s.attr.Size)}
+	case a.status >= http.StatusBadRequest:
+		return false, &Error{http.StatusBadGateway, "the file cannot be read"}
+	}
+	a.begin()
+	return true, nil
+}
+
+// State reads a file as long as it is the one that Attr describes; then it fails with [ErrReplaced].
+// It implements [io.ReadSeeker]. The end is that of the state.
+type State struct {
+	ctx    context.Context
+	client *podapi.Client
+	attr   fsops.Attr
+	offset int64
+	err    error // by which a read failed
+
+	stream *io.PipeReader // from offset on; nil until it is read
+	cancel context.CancelFunc
+}
+
+// Open returns the present state of a file. ctx is for all reads of it.
+func Open(ctx context.Context, c *podapi.Client, name string) (*State, error) {
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return &State{ctx: ctx, client: c, attr: f.Attr()}, nil
+}
+
+// Attr describes the file.
+func (s *State) Attr() fsops.Attr { return s.attr }
+
+// Read implements [io.Reader].
+func (s *State) Read(p []byte) (int, error) {
+	if s.stream == nil {
+		s.begin()
+	}
+	n, err := s.stream.Read(p)
+	s.offset += int64(n)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+func (s *State) begin() {
+	ctx, cancel := context.WithCancel(s.ctx)
+	r, w := io.Pipe()
+	s.stream, s.cancel = r, cancel
+	opened := func(now fsops.Attr) error {
+		if now.ETag != s.attr.ETag {
+			return ErrReplaced
+		}
+		return nil
+	}
+	options := fsops.ReadOptions{Offset: s.offset, Opened: opened}
+	go func() {
+		_, err := s.client.Read(ctx, s.attr.Path, w, options)
+		w.CloseWithError(err)
+	}()
+}
+
+// Seek implements [io.Seeker].
+func (s *State) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += s.offset
+	case io.SeekEnd:
+		offset += s.attr.Size
+	}
+	if offset != s.offset {
+		s.Close()
+	}
+	s.offset = offset
+	return offset, nil
+}
+
+// Close ends the reading.
+func (s *State) Close() {
+	if s.stream != nil {
+		s.cancel()
+		s.stream.Close()
+		s.stream = nil
+	}
+}
