@@ -84,10 +84,10 @@ func (a *app) marked(err error) error {
 	if err == nil {
 		return nil
 	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var list []error
-		for _, err := range several.Unwrap() {
-			list = append(list, a.marked(err))
+	if parts, ok := joinedIn(err); ok {
+		list := make([]error, len(parts))
+		for i, part := range parts {
+			list[i] = a.marked(part)
 		}
 		return errors.Join(list...)
 	}
@@ -98,6 +98,18 @@ func (a *app) marked(err error) error {
 		err = &throughError{err}
 	}
 	return err
+}
+
+// joinedIn returns the errors that errors.Join has made one of. Others that wrap several have words of
+// their own.
+func joinedIn(err error) ([]error, bool) {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil, false
+	}
+	parts := several.Unwrap()
+	joined := errors.Join(parts...)
+	return parts, joined != nil && joined.Error() == err.Error()
 }
 
 // flagName matches the flags in specNames.
