@@ -65,7 +65,7 @@ func (p *Process) openFirst() (*execStream, error) {
 			return nil, p.giveUpOverdue("it has not answered the start of a command")
 		case p.attach == nil && try < startTries && isAgentLost(err): // the agent says that nothing ran
 			p.client.forgetLife(life)
-		case mayPass(err) && wire.Detail(err) == nil && p.patience() > 0:
+		case isCut(err) && wire.Detail(err) == nil && p.patience() > 0:
 			return p.reopen(err)
 		default:
 			return nil, p.finalError(err)
@@ -201,11 +201,14 @@ func mayPass(err error) bool {
 		}
 		return false
 	}
-	if st, ok := status.FromError(err); ok {
-		return st.Code() == codes.Unavailable || st.Code() == codes.Canceled
-	}
 	_, given := errors.AsType[*noWayError](err)
-	return !given && errors.Is(err, ErrUnavailable) // by an interceptor's word
+	return isCut(err) || !given && errors.Is(err, ErrUnavailable) // by an interceptor's word
+}
+
+// isCut reports whether a stream ended without a word of the agent's, or of what is before it.
+func isCut(err error) bool {
+	st, ok := status.FromError(err)
+	return err == io.EOF || ok && (st.Code() == codes.Unavailable || st.Code() == codes.Canceled)
 }
 
 func isAgentLost(err error) bool { return wire.Detail(err).GetClass() == pb.Class_CLASS_AGENT_LOST }

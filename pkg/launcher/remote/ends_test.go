@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -65,6 +66,30 @@ func TestCommandGoesOnWhenItsGatewayEnds(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A command that was never sent fails as any call does: nobody waits for it.
+func TestStartThatIsRefusedFails(t *testing.T) {
+	var starts atomic.Int32
+	refusing := func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/Exec") {
+				starts.Add(1)
+				refuseNotReady(t, w)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}
+	l := &remote.Launcher{URL: serve(t, launchertest.Local(t), refusing), Token: token}
+	s, err := l.Launch(t.Context(), launcher.Spec{ID: "job-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Shell(t.Context(), "true").Run(); !errors.Is(err, launcher.ErrNotReady) || starts.Load() != 1 {
+		t.Errorf("%d starts: %v", starts.Load(), err)
 	}
 }
 

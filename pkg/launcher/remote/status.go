@@ -68,6 +68,9 @@ func fromStatus(err error) error {
 // refused returns the *[Error] of a call that was refused by the gateway itself, or by what is in its place.
 // Another error it returns as it is.
 func (l *Launcher) refused(err error) error {
+	if err == nil {
+		return nil
+	}
 	if e := l.notPassed(err); e != nil {
 		return e
 	}
@@ -86,7 +89,10 @@ func (l *Launcher) notPassed(err error) *Error {
 		e.Detail, e.cause = l.noHTTP2(), podapi.ErrUnavailable
 		return e
 	}
-	if _, err := fmt.Sscanf(st.Message(), "unexpected HTTP status code received from server: %d", &e.Status); err != nil || isProxyAlone(e.Status) {
+	if st.Code() == codes.Unavailable { // of 429, and of 502 to 504
+		return nil
+	}
+	if _, err := fmt.Sscanf(st.Message(), "unexpected HTTP status code received from server: %d", &e.Status); err != nil {
 		return nil
 	}
 	if e.Status == http.StatusUnauthorized {
