@@ -37,6 +37,7 @@ type lookup struct {
 	summary launcher.Summary
 	err     error
 	until   time.Time
+	was     bool // it was there when that could last be told
 }
 
 func newLookups(life context.Context, find func(context.Context, string) (launcher.Summary, error)) *lookups {
@@ -75,8 +76,8 @@ func (l *lookups) join(tenant, name string) (*lookup, error) {
 	if last == nil && !of.makeRoom() {
 		return nil, errLookups
 	}
-	found, own := &lookup{done: make(chan struct{})}, of.new
-	if last != nil && last.err == nil {
+	found, own := &lookup{done: make(chan struct{}), was: last != nil && last.was}, of.new
+	if found.was {
 		own = of.again
 	}
 	of.byName[name] = found
@@ -89,7 +90,7 @@ func (l *lookups) join(tenant, name string) (*lookup, error) {
 func (t *tenantLookups) makeRoom() bool {
 	for _, goes := range []func(*lookup) bool{
 		func(*lookup) bool { return false },
-		func(f *lookup) bool { return f.err != nil },
+		func(f *lookup) bool { return !f.was },
 		func(f *lookup) bool { return time.Since(f.until) > lookupKept },
 	} {
 		maps.DeleteFunc(t.byName, func(_ string, f *lookup) bool { return f.isDone() && goes(f) })
@@ -116,6 +117,9 @@ func (l *lookups) fill(id string, found *lookup, own chan struct{}) {
 		}
 	}
 	found.summary, found.err = l.find(ctx, id)
+	if found.err == nil || errors.Is(found.err, launcher.ErrNotFound) {
+		found.was = found.err == nil
+	}
 }
 
 func (f *lookup) isDone() bool {

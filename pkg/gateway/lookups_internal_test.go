@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,11 +51,25 @@ func TestStrangersOfOneTenantHoldUpNoOthers(t *testing.T) {
 func TestStrangersHoldUpNoSandboxThatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := webLookups(t)
+		find := l.find
+		var away atomic.Bool
+		l.find = func(ctx context.Context, id string) (launcher.Summary, error) {
+			if away.Load() {
+				return launcher.Summary{}, errors.New("away")
+			}
+			return find(ctx, id)
+		}
 		for range 3 {
 			if s, err := l.get(t.Context(), "acme", "web"); s.ID != "acme.web" || err != nil {
 				t.Errorf("%v, %v", s.ID, err)
 			}
 			time.Sleep(lookupTime) // what was found counts no more, and the flood before is over
+			away.Store(true)
+			if _, err := l.get(t.Context(), "acme", "web"); err == nil {
+				t.Error("it was found while nobody could look")
+			}
+			away.Store(false)
+			time.Sleep(lookupFor)
 			l.flood(t)
 		}
 		time.Sleep(lookupTime)
