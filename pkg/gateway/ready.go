@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +67,11 @@ func (r *reach) check(ctx context.Context) error {
 	if !r.answered.IsZero() && time.Since(r.answered) < reachableFor {
 		return nil
 	}
-	return fmt.Errorf("the launcher does not answer: %w", r.err)
+	return fmt.Errorf("the launcher does not answer: %w", cmp.Or(r.err, errLongAgo))
 }
+
+// errLongAgo says that nobody has asked for so long that the answer does not count.
+var errLongAgo = errors.New("its last answer was long ago, and it is being asked")
 
 // find asks.
 func (r *reach) find(done chan struct{}) {
