@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,8 +120,8 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config 
 
 // awaitAnswer makes the first calls of an agent until they have an answer.
 func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) error) error {
-	for {
-		err := o.try(ctx, calls)
+	for within := answerTimeout; ; within *= 2 { // a slow node's agent may need longer
+		err := o.try(ctx, within, calls)
 		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
 			return err
 		}
@@ -128,11 +129,11 @@ func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) e
 	}
 }
 
-// try makes calls, which may wait for a connection, within answerTimeout. A connection that was there
-// all the time is closed, so that another one takes its place.
-func (o *openPod) try(ctx context.Context, calls func(context.Context) error) error {
+// try makes calls, which may wait for a connection, within a time. A connection that was there all of it
+// is closed, so that another one takes its place.
+func (o *openPod) try(ctx context.Context, within time.Duration, calls func(context.Context) error) error {
 	before := o.connection()
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err := calls(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) { // the agent may be the first to see that it is too late

@@ -43,8 +43,9 @@ const (
 	// time that a start takes.
 	startPoll = 2 * time.Millisecond
 	// answerTimeout bounds the first answer of an agent that listens. It normally
-	// takes a millisecond; an agent that takes this long is stopped or starved. It is
-	// under wire.DialTimeout, so that no second attempt begins.
+	// takes a millisecond; an agent that takes this long is stopped or starved. That of a
+	// pod gets twice as long with each further try. It is under wire.DialTimeout, so that
+	// the local launcher begins no second attempt.
 	answerTimeout = 10 * time.Second
 	// connectTries is how often a connection is tried when the agent is just
 	// ending. Its successor may end, too, so one retry is not enough.
