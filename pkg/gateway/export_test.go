@@ -13,9 +13,6 @@ var (
 	NewSessionID = newSessionID
 )
 
-// DefaultStreams is the share of a tenant whose policy names none.
-const DefaultStreams = defaultStreams
-
 // SetSilence sets after which time the caller of a terminal is asked for a sign of life.
 func SetSilence(g *Gateway, d time.Duration) { g.silence = d }
 
