@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -29,7 +30,7 @@ func held(t *testing.T) (c *collector, url string, asked <-chan struct{}, releas
 		c.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return c, server.URL, came, func() { close(released) }
+	return c, server.URL, came, sync.OnceFunc(func() { close(released) })
 }
 
 // inTime fails if do takes longer than anything does that waits for nobody.
@@ -84,6 +85,7 @@ func TestCollectorsThatHangDelayNothing(t *testing.T) {
 // A collector that is back gets what could wait, and what comes from then on.
 func TestSpansThatCannotWaitAreDropped(t *testing.T) {
 	c, url, asked, release := held(t)
+	defer release()
 	d := tracedTo(t, c, append(fewWait, "OTEL_EXPORTER_OTLP_ENDPOINT="+url)...)
 	inTime(t, "the first export", func() { <-asked })
 	for range 50 {
