@@ -228,22 +228,27 @@ func (i *input) await(until int64) error {
 	if _, err := i.run.StdinTaken(i.ctx, until-1); !errors.Is(err, podapi.ErrStdinClosed) {
 		return err
 	}
-	taken, err := i.look() // perhaps not all was said
-	if err == nil && taken < until {
-		err = errStdinClosed
+	taken, open, err := i.look() // perhaps not all was said
+	switch {
+	case err != nil:
+		return err
+	case open: // the connection to the sandbox was lost
+		return podapi.ErrUnavailable
+	case taken < until:
+		return errStdinClosed
 	}
-	return err
+	return nil
 }
 
-// look asks how much of its input the process has taken.
-func (i *input) look() (int64, error) {
+// look asks how much of its input the process has taken, and whether it may take more.
+func (i *input) look() (taken int64, open bool, err error) {
 	p, err := i.client.Attach(i.ctx, i.run.ID(), podapi.AttachOptions{NoFollow: true, NoOutput: true})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	_ = p.Wait() // it is left at once, or has ended
-	taken, _ := p.StdinTaken(i.ctx, -1)
-	return taken, nil
+	taken, _ = p.StdinTaken(i.ctx, -1)
+	return taken, p.HasStdin() && p.Status() == nil, nil
 }
 
 // close ends the input, if it has not ended yet.
