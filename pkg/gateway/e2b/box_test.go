@@ -153,6 +153,18 @@ func (b *box) start(body string, headers ...string) *stream {
 	return b.open("Start", body, headers...).started()
 }
 
+// startInTime is start for a process whose time is short, but enough to start.
+func (b *box) startInTime(body string) *stream {
+	b.Helper()
+	for ms := 200; ; ms *= 2 {
+		s := b.open("Start", body, fmt.Sprintf("Connect-Timeout-Ms: %d", ms))
+		if e, _ := s.next(); e.Start != nil {
+			s.pid = e.Start.PID
+			return s
+		}
+	}
+}
+
 func (s *stream) started() *stream {
 	s.Helper()
 	e, ended := s.next()
@@ -238,7 +250,7 @@ func (b *box) eventually(what string, holds func() bool) {
 	}
 }
 
-// marker returns a file that a process can wait for.
+// touch returns a file that a process can wait for.
 func (b *box) touch(name string) {
 	b.Helper()
 	if err := b.sandbox.WriteFile(b.Context(), name, nil, 0); err != nil {

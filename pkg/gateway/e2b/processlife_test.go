@@ -53,10 +53,9 @@ func TestCommandOutlivesItsCallerAndIsFollowedFromTheStart(t *testing.T) {
 
 func TestTimeoutOfItsStartEndsACommand(t *testing.T) {
 	b := newBox(t)
-	const soon = "Connect-Timeout-Ms: 200"
-	left := b.start(script("trap '' TERM; sleep 300 & wait"), soon) // it does not end by itself, and its child neither
+	left := b.startInTime(script("trap '' TERM; sleep 300 & wait")) // it does not end by itself, and its child neither
 	left.leave()
-	if got := b.start(script(lasts), soon).rest(); got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
+	if got := b.startInTime(script(lasts)).rest(); got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
 		t.Errorf("%+v", got)
 	}
 	b.eventually("no command runs any more", func() bool { return len(b.running()) == 0 })
@@ -271,7 +270,7 @@ type witness struct {
 	mu      sync.Mutex
 	refuses bool
 	began   []gateway.Act
-	ended   []gateway.Outcome
+	ended   map[string]gateway.Outcome // by the operations of their acts
 }
 
 func (w *witness) Begin(_ context.Context, a gateway.Act) error {
@@ -290,23 +289,23 @@ func (w *witness) End(_ context.Context, a gateway.Act, o gateway.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if strings.HasPrefix(a.Operation, "e2b.process/") {
-		w.ended = append(w.ended, o)
+		w.ended[a.Operation] = o
 	}
 }
 
 func TestObserversSeeWhatIsDone(t *testing.T) {
-	w := &witness{}
+	w := &witness{ended: map[string]gateway.Outcome{}}
 	b := newBox(t, func(o *gateway.Options) { o.Observers = []gateway.Observer{w} })
 	s := b.start(script("exit 6"))
 	s.rest()
 	b.call("SendSignal", fmt.Sprintf(`{"process":{"pid":%d},"signal":9}`, s.pid))
 	b.eventually("both have ended", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.ended) == 2 })
 	w.mu.Lock()
-	a, o := w.began[0], w.ended[0]
+	a, o := w.began[0], w.ended["e2b.process/Start"]
 	if a.Operation != "e2b.process/Start" || strings.Join(a.Detail.Args, " ") != "/bin/bash -l -c exit 6" || o.Exit == nil || *o.Exit != 6 || o.PID != s.pid || o.Class != "" {
 		t.Errorf("%+v %+v", a, o)
 	}
-	if a, o := w.began[1], w.ended[1]; a.Operation != "e2b.process/SendSignal" || a.Detail.ExecID != fmt.Sprintf("pid %d", s.pid) || o.Class != "not_exist" || o.Status != 404 {
+	if a, o := w.began[1], w.ended["e2b.process/SendSignal"]; a.Operation != "e2b.process/SendSignal" || a.Detail.ExecID != fmt.Sprintf("pid %d", s.pid) || o.Class != "not_exist" || o.Status != 404 {
 		t.Errorf("%+v %+v", a, o)
 	}
 	w.refuses = true

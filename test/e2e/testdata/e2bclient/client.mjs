@@ -56,7 +56,11 @@ await step('commands have output, an exit code, a directory and an environment',
 
 await step('output comes as it is written', async () => {
   const seen = []
-  await commands.run('echo one; echo two', { onStdout: data => { seen.push(data) } })
+  const onStdout = async data => {
+    seen.push(data)
+    if (seen.length === 1) await files.write('/tmp/seen', '')
+  }
+  await commands.run('echo one; while [ ! -e /tmp/seen ]; do sleep 0.05; done; echo two', { onStdout })
   assert.equal(seen.join(''), 'one\ntwo\n')
 })
 
@@ -92,8 +96,12 @@ await step('who connects after a lost connection has all output', async () => {
 })
 
 await step('a command that takes too long ends', async () => {
-  await assert.rejects(commands.run('echo $$ > /tmp/late; exec sleep 1000', { timeoutMs: 1000 }), sdk.TimeoutError)
-  const pid = (await files.read('/tmp/late')).trim()
+  let pid = ''
+  for (let timeoutMs = 1000; !pid; timeoutMs *= 2) { // a busy node may take long to start it
+    const onStdout = data => { pid += data }
+    await assert.rejects(commands.run('echo $$; exec sleep 1000', { timeoutMs, onStdout }), sdk.TimeoutError)
+  }
+  pid = pid.trim()
   await until(async () => (await commands.run(`kill -0 ${pid} 2>/dev/null || echo gone`)).stdout === 'gone\n')
 })
 
