@@ -112,11 +112,22 @@ type outlived struct {
 	pod string // the first one, and the claim
 }
 
-// sweep expects that there is something to sweep, or not.
+// sweep expects that there is something to sweep, or not. A sweep leaves a pod or claim that changes at
+// the same time to the next one.
 func (o *outlived) sweep(want bool) {
 	o.Helper()
-	if got, err := o.k.Sweep(o.Context(), "job"); got != want || err != nil {
-		o.Errorf("it was swept: %v, %v; want %v", got, err, want)
+	sweep := func() bool {
+		swept, err := o.k.Sweep(o.Context(), "job")
+		if err != nil {
+			o.Fatal(err)
+		}
+		return swept
+	}
+	switch {
+	case want:
+		harness.Await(o.T, "a sweep that does something", sweep)
+	case sweep():
+		o.Error("something was swept")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/launcher/pool"
+	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -122,7 +124,11 @@ func TestPoolWhosePodsAreEvicted(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	pods := c.API(t).CoreV1().Pods(c.Namespace)
-	harness.TestPoolFault(t, c, harness.IsLost, func() {
+	evicted := func(err error) bool { // the agent of a pod that is to end ends its commands
+		e, ok := errors.AsType[*podapi.ExitError](err)
+		return harness.IsLost(err) || ok && e.Signal == int(syscall.SIGTERM)
+	}
+	harness.TestPoolFault(t, c, evicted, func() {
 		harness.Await(t, "a pod that is evicted", func() bool {
 			list, err := pods.List(t.Context(), metav1.ListOptions{})
 			if err != nil {
