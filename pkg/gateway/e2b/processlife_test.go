@@ -17,8 +17,9 @@ import (
 const (
 	// waits prints a line, waits for the file go, and prints another one.
 	waits = "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 3"
-	// lasts runs until it is ended.
-	lasts = "echo one; exec sleep 300"
+	// lasts runs until it is ended. A signal that comes just when bash executes another program may be lost
+	// to bash, so sh says that it may come: it leaves signals as they are.
+	lasts = "exec sh -c 'echo one; exec sleep 300'"
 )
 
 func TestCommandOutlivesItsCallerAndIsFollowedFromTheStart(t *testing.T) {
