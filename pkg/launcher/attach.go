@@ -120,7 +120,7 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config 
 
 // awaitAnswer makes the first calls of an agent until they have an answer.
 func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) error) error {
-	for within := answerTimeout; ; within *= 2 { // a slow node's agent may need longer
+	for within := answerTimeout; ; within += answerTimeout { // a slow node's agent may need longer
 		err := o.try(ctx, within, calls)
 		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
 			return err
