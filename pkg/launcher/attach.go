@@ -120,10 +120,14 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config 
 
 // awaitAnswer makes the first calls of an agent until they have an answer.
 func (o *openPod) awaitAnswer(ctx context.Context, calls func(context.Context) error) error {
-	for within := answerTimeout; ; within += answerTimeout { // a slow node's agent may need longer
+	within := answerTimeout
+	for {
 		err := o.try(ctx, within, calls)
 		if ctx.Err() != nil || !errors.Is(err, podapi.ErrUnavailable) {
 			return err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			within += answerTimeout // a slow node's agent may need longer
 		}
 		delay.For(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}

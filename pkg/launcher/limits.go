@@ -44,7 +44,7 @@ const (
 	startPoll = 2 * time.Millisecond
 	// answerTimeout bounds the first answer of an agent that listens. It normally
 	// takes a millisecond; an agent that takes this long is stopped or starved. That of a
-	// pod gets as much more with each further try. It is under wire.DialTimeout, so that
+	// pod gets as much more each time that this was too short. It is under wire.DialTimeout, so that
 	// the local launcher begins no second attempt.
 	answerTimeout = 10 * time.Second
 	// connectTries is how often a connection is tried when the agent is just
