@@ -12,6 +12,7 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 const gatewayHelp = `Gateway serves sandboxes over HTTP, to callers of any language: their life, files,
@@ -87,34 +88,7 @@ func gatewayCommand(a *app) *cobra.Command {
 			if check {
 				return a.checkGateway(cmd.Context(), &opts, spec)
 			}
-			if err := opts.check(a); err != nil {
-				return err
-			}
-			l, err := a.launcher()
-			if err != nil {
-				return err
-			}
-			tenants, err := opts.tenants(cmd.Context(), a)
-			if err != nil {
-				return err
-			}
-			links, err := opts.links()
-			if err != nil {
-				return usageError{err}
-			}
-			faces, err := opts.e2b.faces()
-			if err != nil {
-				return err
-			}
-			options := gateway.Options{
-				Faces: faces, Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: opts.domain, LinkKeys: links, Log: a.logger(),
-			}
-			if opts.sweep {
-				if options.Leader, err = leaderOf(l, a.logger()); err != nil {
-					return local(err)
-				}
-			}
-			return a.serveGateway(cmd.Context(), &opts, options)
+			return a.startGateway(cmd.Context(), &opts, spec)
 		},
 	}
 	opts.define(cmd)
@@ -122,6 +96,38 @@ func gatewayCommand(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&check, "check", false, "check everything that a gateway with these flags needs, as doctor does, and serve nothing")
 	from = specFlags(cmd)
 	return cmd
+}
+
+// startGateway serves sandboxes that are like spec until ctx ends.
+func (a *app) startGateway(ctx context.Context, o *gatewayFlags, spec launcher.Spec) error {
+	if err := o.check(a); err != nil {
+		return err
+	}
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	tenants, err := o.tenants(ctx, a)
+	if err != nil {
+		return err
+	}
+	links, err := o.links()
+	if err != nil {
+		return usageError{err}
+	}
+	faces, err := o.e2b.faces()
+	if err != nil {
+		return err
+	}
+	options := gateway.Options{
+		Faces: faces, Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: o.domain, LinkKeys: links, Log: a.logger(),
+	}
+	if o.sweep {
+		if options.Leader, err = leaderOf(l, a.logger()); err != nil {
+			return local(err)
+		}
+	}
+	return a.serveGateway(ctx, o, options)
 }
 
 func (o *gatewayFlags) define(cmd *cobra.Command) {
