@@ -82,6 +82,8 @@ var mayImport = map[string][]string{
 	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
 	"pkg/fsops/internal/ignore":         {"pkg/fsops/internal/opener"},
 	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
+	"test/contracts":                    {},
+	"test/contracts/page":               {"test/contracts"},
 	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/launcher/podmeta", "pkg/launcher/pool", "pkg/podapi", "pkg/fsops"},
 }
 
