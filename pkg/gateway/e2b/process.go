@@ -8,14 +8,15 @@ import (
 	"strconv"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // processes serve process.Process: the commands and terminals of a sandbox. A process is a command of
 // podapi's, which outlives connections; what others know of it is its pid in the sandbox, or its tag.
 type processes struct {
-	turns turns   // of those who send input
-	ids   execIDs // of those that input was sent to
+	senders stdin.Senders
+	ids     execIDs // of those that input was sent to
 	// standIns are the commands that are tried in place of one that does not exist.
 	standIns map[string][]string
 }

@@ -3,16 +3,14 @@ package e2b
 import (
 	"context"
 	"errors"
-	"io"
-	"math"
 	"net/http"
 	"os"
-	"sync"
 	"syscall"
 
 	"connectrpc.com/connect"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -72,7 +70,7 @@ func (ps *processes) sendInput(ctx context.Context, in *sendInputRequest) (*noth
 		if err != nil {
 			return err
 		}
-		defer i.leave()
+		defer i.Leave()
 		return i.send(&in.Input)
 	})
 }
@@ -84,8 +82,8 @@ func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*no
 		if err != nil {
 			return err
 		}
-		defer i.leave()
-		return i.close()
+		defer i.Leave()
+		return i.Close()
 	})
 }
 
@@ -103,8 +101,8 @@ func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[s
 		if err != nil {
 			return err
 		}
-		id := i.run.ID()
-		i.leave() // others have their turns while nothing comes
+		id := i.Process().ID()
+		i.Leave() // others have their turns while nothing comes
 		for in.Receive() {
 			if data := in.Msg().Data; data != nil {
 				if err := ps.sendTo(ctx, c, id, &data.Input); err != nil {
@@ -121,7 +119,7 @@ func (ps *processes) sendTo(ctx context.Context, c *podapi.Client, execID string
 	if err != nil {
 		return err
 	}
-	defer i.leave()
+	defer i.Leave()
 	return i.send(in)
 }
 
@@ -133,17 +131,8 @@ func streamFault(ctx context.Context, err error) error {
 	return err
 }
 
-// input is the standard input of a process while a call sends some. Others of this gateway wait: of
-// two who send at once both lose bytes.
-type input struct {
-	ctx      context.Context
-	client   *podapi.Client
-	run      *podapi.Process
-	parts    chan []byte // for the run, to which their end is that of the input
-	end      func()      // closes parts
-	sent     int64       // how much was sent, from the first input on
-	giveBack func()      // the turn
-}
+// input is the standard input of a process while a call sends some.
+type input struct{ *stdin.Input }
 
 // input takes the input of a process. Leave it afterwards.
 func (ps *processes) input(ctx context.Context, c *podapi.Client, of *selector) (*input, error) {
@@ -151,11 +140,11 @@ func (ps *processes) input(ctx context.Context, c *podapi.Client, of *selector) 
 	if of.PID != nil {
 		if id, ok := ps.ids.get(keyOfPID(call, *of.PID)); ok {
 			i, err := ps.inputOf(ctx, c, id)
-			if err == nil && i.run.HasStdin() { // so it runs, and the pid is its own
+			if err == nil && i.Process().HasStdin() { // so it runs, and the pid is its own
 				return i, nil
 			}
 			if err == nil {
-				i.leave()
+				i.Leave()
 			}
 		}
 	}
@@ -168,25 +157,11 @@ func (ps *processes) input(ctx context.Context, c *podapi.Client, of *selector) 
 }
 
 func (ps *processes) inputOf(ctx context.Context, c *podapi.Client, execID string) (*input, error) {
-	giveBack, err := ps.turns.take(ctx, turnKey{c, execID})
+	i, err := ps.senders.Take(ctx, c, execID)
 	if err != nil {
 		return nil, err
 	}
-	i := &input{ctx: ctx, client: c, parts: make(chan []byte), giveBack: giveBack}
-	i.end = sync.OnceFunc(func() { close(i.parts) })
-	if i.run, err = c.Attach(ctx, execID, podapi.AttachOptions{Stdin: &partsReader{parts: i.parts}, NoOutput: true}); err != nil {
-		giveBack()
-		return nil, err
-	}
-	i.sent, _ = i.run.StdinTaken(ctx, -1) // nothing was sent yet, so this is where it begins
-	return i, nil
-}
-
-// leave leaves the process. Only then the parts end: it must not take that for the end of its input.
-func (i *input) leave() {
-	_ = i.run.Detach()
-	i.end()
-	i.giveBack()
+	return &input{i}, nil
 }
 
 // fault says what is wrong with input; nil if nothing is.
@@ -206,80 +181,16 @@ func (i *input) send(in *processInput) error {
 	if in.PTY != nil {
 		data = in.PTY
 	}
-	switch {
-	case (in.PTY != nil) != i.run.HasTerminal():
+	if (in.PTY != nil) != i.Process().HasTerminal() {
 		return invalidRequest("the input of a process with a terminal is pty, and that of another one stdin")
-	case !i.run.HasStdin():
-		return errStdinClosed
-	case len(*data) == 0:
-		return nil
 	}
-	select {
-	case i.parts <- *data:
-	case <-i.ctx.Done():
-		return i.ctx.Err()
-	}
-	i.sent += int64(len(*data))
-	return i.await(i.sent)
+	return asClosed(i.Send(*data))
 }
 
-// await waits until the process has taken so much of its input.
-func (i *input) await(until int64) error {
-	if _, err := i.run.StdinTaken(i.ctx, until-1); !errors.Is(err, podapi.ErrStdinClosed) {
-		return err
+// asClosed returns an error as calls have it.
+func asClosed(err error) error {
+	if errors.Is(err, stdin.ErrClosed) {
+		return gateway.Fail(http.StatusConflict, "stdin_closed", err.Error())
 	}
-	taken, open, err := i.look() // perhaps not all was said
-	switch {
-	case err != nil:
-		return err
-	case open: // the connection to the sandbox was lost
-		return podapi.ErrUnavailable
-	case taken < until:
-		return errStdinClosed
-	}
-	return nil
-}
-
-// look asks how much of its input the process has taken, and whether it may take more.
-func (i *input) look() (taken int64, open bool, err error) {
-	p, err := i.client.Attach(i.ctx, i.run.ID(), podapi.AttachOptions{NoFollow: true, NoOutput: true})
-	if err != nil {
-		return 0, false, err
-	}
-	_ = p.Wait() // it is left at once, or has ended
-	taken, _ = p.StdinTaken(i.ctx, -1)
-	return taken, p.HasStdin() && p.Status() == nil, nil
-}
-
-// close ends the input, if it has not ended yet.
-func (i *input) close() error {
-	if !i.run.HasStdin() {
-		return nil
-	}
-	i.end()
-	if _, err := i.run.StdinTaken(i.ctx, math.MaxInt64); !errors.Is(err, podapi.ErrStdinClosed) {
-		return err
-	}
-	return nil
-}
-
-var errStdinClosed = gateway.Fail(http.StatusConflict, "stdin_closed", "the process takes no more input: its standard input is closed")
-
-// partsReader reads parts until there are no more.
-type partsReader struct {
-	parts <-chan []byte
-	rest  []byte
-}
-
-func (r *partsReader) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		part, ok := <-r.parts
-		if !ok {
-			return 0, io.EOF
-		}
-		r.rest = part
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
+	return err
 }
