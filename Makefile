@@ -66,14 +66,30 @@ sandboxes:
 	OUT=$(CLUSTER)/images/orchestrator.tar images/runtime/testdata/orchestrator.sh && \
 	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar orchestrator.tar); }
 
-# The phases of a test run, one after the other. The targets of a phase run at the same
-# time. Tests that restart parts of the cluster run last and alone.
 test: ## run everything that CI runs: lint, verify, the tests on a cluster, the race detector
-	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" "race race-e2e" disrupt
+	@RESULTS=$(RESULTS) test/run.sh race disrupt
 
 test-all: ## run everything at full size, and also under the race detector (hours)
-	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt fuzz sbom soak
+	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/run.sh soak
 test-all: export FUZZTIME ?= 10s
+
+# The order of the targets of a test run. Those that do not wait for each other run at the
+# same time: what needs processors beside what waits for pods. Tests that restart parts of
+# the cluster run last of those on it.
+run/sandboxes run/checks: run/needs
+run/e2e run/unit: run/sandboxes run/checks
+run/race: run/unit
+run/race-e2e: run/e2e
+run/disrupt: run/unit run/race-e2e
+run/fuzz: run/race run/disrupt
+run/sbom: run/fuzz
+run/soak: run/sbom
+$(if $(PODAGENT_TEST_FULL),run/race-e2e: run/race)
+
+RUNS := $(addprefix run/,needs sandboxes checks e2e unit race race-e2e disrupt fuzz sbom soak)
+.PHONY: $(RUNS)
+$(RUNS): run/%:
+	+@RESULTS=$(RESULTS) test/target.sh $*
 
 checks: lint verify prebuilt
 
@@ -109,10 +125,12 @@ gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test
 PLAIN = . ./images/... ./cmd/orchestrator/... ./pkg/fsops/internal/linere $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
 # The packages to test with it: all but the module's own and the CLI's, which only read files and
-# start programs. Of the tests on sandboxes, unless all are to run, these are only the tests of the
-# hardest parts of the client: cuts, owners, lazy sandboxes, sessions. Left out are scripts, which
-# start programs, and long computations of one goroutine; these tests have run without it.
-RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/ -e podagent/podagent$$ -e /cmd/orchestrator$$)
+# start programs. Those whose tests need pods run with the tests on sandboxes. Of these, unless all
+# are to run, these are only the tests of the hardest parts of the client: cuts, owners, lazy
+# sandboxes, sessions. Left out are scripts, which start programs, and long computations of one
+# goroutine; these tests have run without it.
+ON_PODS = $(sort $(patsubst %/,./%,$(dir $(shell git grep -lwE '(New|Own|Disrupted)Cluster' -- 'pkg/*_test.go'))))
+RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e ^\\.$$ -e /cmd/orchestrator$$))
 UNRACED := ^Test(Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
@@ -127,10 +145,11 @@ unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
 
-race: ## run the tests that profit from the race detector with it (PKG=./pkg/fsops for one package)
+race: ## run the tests without pods that profit from the race detector with it (PKG=./pkg/fsops for any one package)
 	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '$(UNRACED)' $(or $(PKG),$(RACED))
 
 race-e2e: ## run the hardest tests on sandboxes with the race detector (PODAGENT_TEST_FULL=1 for all)
+	@$(call gotest,race-pods,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '$(UNRACED)' $(ON_PODS)
 	@$(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 $(RACED_E2E) ./test/e2e
 
 disrupt: ## run the tests that restart parts of the cluster

@@ -1,6 +1,6 @@
 // Package disrupt holds the end-to-end tests that disturb others on the cluster or
 // its machine: they restart parts of the cluster, or use up the machine. They run
-// one after the other, while no other test runs.
+// one after the other, while no other test runs on the cluster.
 package disrupt
 
 import (
