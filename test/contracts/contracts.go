@@ -32,6 +32,11 @@ const (
 	Absent Outcome = "absent"
 )
 
+// known reports whether there is such an outcome.
+func (o Outcome) known() bool {
+	return slices.Contains([]Outcome{Works, Differs, NotServed, Absent}, o)
+}
+
 // A Contract is an API of another product.
 type Contract struct {
 	// Name is that of its files.
@@ -104,6 +109,15 @@ func load(dir, contract string) (*Contract, error) {
 	c := &Contract{Name: contract}
 	if err := yaml.UnmarshalStrict(text, c); err != nil {
 		return nil, fmt.Errorf("rows of %s: %w", contract, err)
+	}
+	known := map[string]bool{}
+	for _, s := range c.Sections {
+		for _, row := range s.Rows {
+			if known[row.name()] {
+				return nil, fmt.Errorf("rows of %s: two rows are of %q", contract, row.name())
+			}
+			known[row.name()] = true
+		}
 	}
 	return c, nil
 }

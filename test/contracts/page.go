@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,10 @@ func page(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	tests, err := testsIn(filepath.Join(dir, "..", ".."))
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString("<!-- Written by make generate, from test/contracts. -->\n" + string(intro))
 	var problems []error
@@ -36,7 +41,7 @@ func page(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := c.write(&b, dir); err != nil {
+		if err := c.write(&b, dir, tests); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -44,12 +49,12 @@ func page(dir string) (string, error) {
 }
 
 // write adds the contract to the page.
-func (c *Contract) write(b *strings.Builder, dir string) error {
+func (c *Contract) write(b *strings.Builder, dir string, tests map[string]bool) error {
 	sights := make([]sight, len(c.Clients))
 	var problems []error
 	for i, client := range c.Clients {
 		s, err := readSight(dir, c.Name, client.Name)
-		problems = append(problems, err, c.rowsFor(s, client.Name))
+		problems = append(problems, err, c.rowsFor(s, client.Name), missing(s, tests))
 		sights[i] = s
 	}
 	fmt.Fprintf(b, "\n## %s\n", c.Title)
@@ -164,17 +169,53 @@ func (c *Contract) wrong(row Row, outcomes []Outcome) error {
 	return nil
 }
 
-// rowsFor fails if a client saw an operation that has no row.
+// rowsFor fails if a client saw an operation that has no row, or an outcome that there is not.
 func (c *Contract) rowsFor(s sight, client string) error {
 	var problems []error
 	for test, outcomes := range s {
-		for operation := range outcomes {
+		for operation, outcome := range outcomes {
 			if c.row(operation) == nil {
 				problems = append(problems, fmt.Errorf("%s: %s saw %q by %s, which has no row", c.Name, test, operation, client))
+			}
+			if !outcome.known() {
+				problems = append(problems, fmt.Errorf("%s: %s saw by %s: there is no outcome %q", c.Name, test, client, outcome))
 			}
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// missing fails if a test that saw something is gone.
+func missing(s sight, tests map[string]bool) error {
+	for test := range s {
+		if !tests[test] {
+			return fmt.Errorf("there is no test %s any more: make contracts", test)
+		}
+	}
+	return nil
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// testsIn returns the names of the tests below a directory.
+func testsIn(root string) (map[string]bool, error) {
+	tests := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (name[0] == '.' || name == "node_modules"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range testFunc.FindAllSubmatch(text, -1) {
+			tests[string(match[1])] = true
+		}
+		return err
+	})
+	return tests, err
 }
 
 // unknownSights fails if there is a file of what a client saw that is no contract's.

@@ -68,7 +68,7 @@ func (r *Recorder) problem(outcome Outcome, operation string) string {
 	switch row := r.contract.row(operation); {
 	case row == nil:
 		return fmt.Sprintf("rows/%s.yaml has no row for %q", r.contract.Name, operation)
-	case !slices.Contains([]Outcome{Works, Differs, NotServed, Absent}, outcome):
+	case !outcome.known():
 		return fmt.Sprintf("%s: there is no outcome %q", operation, outcome)
 	case before != "" && before != outcome:
 		return fmt.Sprintf("%s: it was %q before, and is %q now", operation, before, outcome)
