@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/contracts"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -58,7 +59,7 @@ func walkE2B(t *testing.T, client, url, version string) {
 	cmd := exec.CommandContext(ctx, "node", "client.mjs", version, "server")
 	cmd.Dir = client
 	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "OTHER_KEY="+e2bOtherKey, "PODS=true")
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	cmd.Stdout, cmd.Stderr = contracts.Record(t, "e2b", "e2b@"+version), t.Output()
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestBothGenerationsMakeSandboxesAndKillThem(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "Sandbox.create", "getInfo", "kill")
 	d := newDoor(t)
 	for _, path := range []string{"/sandboxes", "/v2/sandboxes"} {
 		var s sandbox
@@ -36,6 +38,7 @@ func TestBothGenerationsMakeSandboxesAndKillThem(t *testing.T) {
 }
 
 func TestCreatesThatAreRefused(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "Sandbox.create with allowInternetAccess: false", "Sandbox.create with network, iam, mcp, volumeMounts")
 	d := newDoor(t)
 	for body, want := range map[string]string{
 		`{"templateID":"missing"}`:                    `404 there is no template "missing": there are base, python`,
@@ -88,6 +91,7 @@ func manyPairs(n int) (text string) {
 }
 
 func TestWhatIsNotServed(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "createSnapshot", "fork, listSnapshots, updateNetwork, Volume, Secret, Template")
 	d := newDoor(t)
 	id := d.create(`{}`).SandboxID
 	for _, request := range []string{

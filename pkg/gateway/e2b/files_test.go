@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 const octets = "Content-Type: application/octet-stream"
@@ -54,6 +55,7 @@ func (d *envdDoor) uploads(query, body string, status int, want string, headers 
 }
 
 func TestFilesAreUploaded(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.write of text, bytes, streams", "files.write of several")
 	d := newEnvdDoor(t)
 	d.uploads("?path=a/b/octets", "one", 200, `^\[{"path":"{wd}/a/b/octets","name":"octets","type":"file"}\]`, octets)
 	d.uploads("?path=a/b/octets&username=user", "two", 200, ``, octets+"; charset=x")
@@ -88,6 +90,7 @@ func TestManyLargeFilesAreUploaded(t *testing.T) {
 }
 
 func TestUploadsOfWrongShapesChangeNothing(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "files.write with metadata")
 	d := newEnvdDoor(t)
 	d.write("there", "old")
 	d.write("dir/x", "")
@@ -157,6 +160,7 @@ func TestFullDiskIsToldAsSuch(t *testing.T) {
 }
 
 func TestFilesAreDownloaded(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.read as text, bytes, blob, stream")
 	d := newEnvdDoor(t)
 	text := strings.Repeat("Some text. ", 100_000)
 	d.write("file", text)
@@ -225,6 +229,7 @@ func TestWhoAsksForGzipGetsIt(t *testing.T) {
 }
 
 func TestURLsAreSigned(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "downloadUrl, uploadUrl")
 	d := newEnvdDoor(t)
 	d.write("file", "text")
 	d.rest("POST", "/api/v1/sandboxes", `{"id":"other"}`)
@@ -288,6 +293,7 @@ func TestURLsAreSigned(t *testing.T) {
 }
 
 func TestHealthTellsWhetherASandboxRuns(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "isRunning")
 	d := newEnvdDoor(t)
 	if got := d.send("GET", "/health", ""); got.StatusCode != 204 || got.text != "" {
 		t.Errorf("%d %s", got.StatusCode, got.text)
@@ -307,6 +313,7 @@ func TestHealthTellsWhetherASandboxRuns(t *testing.T) {
 }
 
 func TestUseAndEnvironmentAreTold(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "use and environment")
 	d := newEnvdDoor(t)
 	if got := d.send("GET", "/metrics", ""); got.StatusCode != 200 || !regexp.MustCompile(`^{"ts":1\d{9},"cpu_count":\d+,.*"disk_total":[1-9]`).MatchString(got.text) {
 		t.Errorf("%d %s", got.StatusCode, got.text)

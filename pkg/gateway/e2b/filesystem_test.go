@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 // methodCase is a call of filesystem.Filesystem, and what must come of it. {wd} is the working directory.
@@ -47,6 +48,7 @@ func TestDirectoriesAreMade(t *testing.T) {
 }
 
 func TestFilesAreDescribed(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.getInfo, files.exists")
 	d := newEnvdDoor(t)
 	d.write("dir/file", "text")
 	for name, target := range map[string]string{"to-file": "dir/file", "to-dir": d.path("dir"), "to-nothing": "nothing", "loop": "loop"} {
@@ -76,6 +78,7 @@ func TestFilesAreDescribed(t *testing.T) {
 }
 
 func TestDirectoriesAreListed(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.list")
 	d := newEnvdDoor(t)
 	for _, name := range []string{"top/file1", "top/sub1/deep/file2", "top/sub2/\xff"} {
 		d.write(name, "")
@@ -169,6 +172,7 @@ func TestListingIsNotMuchLargerThanItsBound(t *testing.T) {
 }
 
 func TestFilesAreMovedAndRemoved(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.makeDir, files.rename, files.remove")
 	d := newEnvdDoor(t)
 	d.write("a", "1")
 	d.write("tree/b", "2")
@@ -202,6 +206,7 @@ func TestRootIsNotSupportedWhereTheSandboxIsAnother(t *testing.T) {
 }
 
 func TestChangesAreWatched(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "files.watchDir")
 	d := newEnvdDoor(t)
 	d.write("dir/old", "x")
 	events := d.stream("filesystem.Filesystem/WatchDir", `{"path":"dir"}`)
@@ -274,6 +279,7 @@ func TestWatchEndsWithItsGateway(t *testing.T) {
 }
 
 func TestChangesAreAskedFor(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "watchDir of the SDK for Python without asyncio")
 	d := newEnvdDoor(t)
 	d.rest("POST", "/api/v1/sandboxes", `{"id":"other"}`)
 	id := regexp.MustCompile(`"watcherId":"([a-z0-9]+)"`).FindStringSubmatch(d.call("filesystem.Filesystem/CreateWatcher", `{"path":"","recursive":true}`).text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 // lasting is a launcher whose sandboxes end by a time. Find tells the time that was set last but one, as to
@@ -124,6 +125,7 @@ func TestOnlyAPausedSandboxIsSaidToBePaused(t *testing.T) {
 }
 
 func TestTimeoutOfASandboxThatPausesWhenIdleIsTaken(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "setTimeout", "Sandbox.create with lifecycle")
 	b := newBox(t, func(o *gateway.Options) { o.Launcher = &pausable{Local: o.Launcher.(*launcher.Local)} })
 	code, text := b.control("POST", "/v2/sandboxes", `{"autoPause":true,"autoResume":{"enabled":true}}`)
 	if code != http.StatusCreated {

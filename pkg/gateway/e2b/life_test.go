@@ -8,9 +8,11 @@ import (
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestPausedSandboxIsConnectedTo(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "Sandbox.connect", "pause, betaPause")
 	var l *pausable
 	b := newBox(t, func(o *gateway.Options) {
 		l = &pausable{Local: o.Launcher.(*launcher.Local)}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 // listed is a sandbox in a list.
@@ -46,6 +48,7 @@ func ids(pages [][]listed) (all []string) {
 }
 
 func TestSandboxesAreListed(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "Sandbox.list", "Sandbox.create with metadata")
 	d := newDoor(t)
 	var made []string
 	for i := range 5 {

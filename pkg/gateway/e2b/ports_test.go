@@ -7,10 +7,15 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 // TestServersAreReached reaches a server on this machine, which is where a local sandbox has its own.
 func TestServersAreReached(t *testing.T) {
+	seen := contracts.Record(t, "e2b", "HTTP")
+	seen.Saw(contracts.Works, "getHost")
+	seen.Saw(contracts.NotServed, "@e2b/code-interpreter")
 	d := newDoor(t)
 	s := d.create(`{}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestInputIsTaken(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.sendStdin", "commands.closeStdin")
 	b := newBox(t)
 	in := func(pid int, kind, data string) (int, string) {
 		return b.call("SendInput", fmt.Sprintf(`{"process":{"pid":%d},"input":{%q:%q}}`, pid, kind, base64.StdEncoding.EncodeToString([]byte(data))))
@@ -96,6 +99,7 @@ func TestInputOfManyAtOnceIsTakenWhole(t *testing.T) {
 }
 
 func TestInputComesByAStream(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.sendStdin")
 	b := newBox(t)
 	streamed := func(messages ...string) string {
 		var body string
@@ -165,6 +169,7 @@ func TestStreamOfInputLeavesTurnsToOthers(t *testing.T) {
 }
 
 func TestTerminals(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "pty.create, pty.sendInput, pty.resize, pty.kill", "pty.connect")
 	b := newBox(t)
 	s := b.start(`{"process":{"cmd":"/bin/bash","args":["-i","-l"],"envs":{"TERM":"xterm-256color"}},"pty":{"size":{"cols":100,"rows":30}}}`)
 	in := func(data string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 )
 
 func TestCommandOutlivesItsCallerAndIsFollowedFromTheStart(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.run in the background", "commands.connect", "commands.list")
 	b := newBox(t)
 	first := b.start(script(waits), "Connect-Timeout-Ms: 0")
 	first.until("one")
@@ -78,6 +80,7 @@ func TestCommandWhoseCallerIsGoneBeforeItStartsDoesNotRunOn(t *testing.T) {
 }
 
 func TestTimeoutOfAConnectEndsTheConnectAlone(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "timeoutMs of a connect")
 	b := newBox(t)
 	s := b.start(script(waits))
 	if got := b.open("Connect", of(s.pid), "Connect-Timeout-Ms: 200").rest(); got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
@@ -98,6 +101,7 @@ func TestSilentCommandSendsKeepalives(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.kill, handle.kill")
 	b := newBox(t)
 	signal := func(pid int, signal string) (int, string) {
 		return b.call("SendSignal", fmt.Sprintf(`{"process":{"pid":%d},"signal":%s}`, pid, signal))
@@ -146,6 +150,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestTagNamesAProcess(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "tag of a command")
 	b := newBox(t)
 	const tag = "a täg = \"x\""
 	s := b.start(script(lasts, `,"tag":"a täg = \"x\""`))
@@ -194,6 +199,7 @@ func TestLostOutputIsSaid(t *testing.T) {
 }
 
 func TestGatewayThatEndsLeavesCommandsRunning(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "a gateway that ends")
 	b := newBox(t)
 	s := b.start(script(lasts))
 	again := b.open("Connect", of(s.pid)).started()

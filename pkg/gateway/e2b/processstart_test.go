@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestCommandsEndAsTheyDo(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.run", "onStdout, onStderr, wait")
 	b := newBox(t)
 	if err := b.sandbox.Mkdir(t.Context(), "sub", 0); err != nil {
 		t.Fatal(err)
