@@ -16,7 +16,8 @@ import (
 
 // TestBuildsEverywhere builds podagent for Linux and the orchestrator for every
 // system that it supports. The orchestrator needs only one architecture for each
-// system, because none of its code is specific to both.
+// system, because none of its code is specific to both. Except at full size, it
+// only checks the types for other systems and architectures than this one.
 func TestBuildsEverywhere(t *testing.T) {
 	for _, target := range []string{
 		"podagent linux/amd64", "podagent linux/arm64",
@@ -25,13 +26,18 @@ func TestBuildsEverywhere(t *testing.T) {
 		t.Run(strings.ReplaceAll(target, "/", "-"), func(t *testing.T) {
 			program, platform, _ := strings.Cut(target, " ")
 			system, arch, _ := strings.Cut(platform, "/")
+			own := system == runtime.GOOS && arch == runtime.GOARCH
+			if !own && os.Getenv("PODAGENT_TEST_FULL") == "" {
+				typeCheck(t, program, "GOOS="+system, "GOARCH="+arch)
+				return
+			}
 			path := filepath.Join(t.TempDir(), program)
 			build(t, program, path, "GOOS="+system, "GOARCH="+arch)
 			checkPaths(t, path)
 			if system == "linux" {
 				checkStatic(t, path)
 			}
-			if system == runtime.GOOS && arch == runtime.GOARCH {
+			if own {
 				checkVersion(t, path)
 				if program == "orchestrator" {
 					checkImage(t, path)
