@@ -70,11 +70,11 @@ func (g *Gateway) letIn(w http.ResponseWriter, r *http.Request, token string) (h
 // letInCaller is letIn for a caller who is known by the token, or without one. The request's act
 // ends when it is answered.
 func (g *Gateway) letInCaller(w http.ResponseWriter, r *http.Request, token string, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
-	return g.letInBy(w, r, credential{token: token}, caller)
+	return g.letInBy(w, r, proof{token: token}, caller)
 }
 
-// letInBy is letInCaller for a caller who is known by a credential.
-func (g *Gateway) letInBy(w http.ResponseWriter, r *http.Request, by credential, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
+// letInBy is letInCaller for a caller who has a proof.
+func (g *Gateway) letInBy(w http.ResponseWriter, r *http.Request, by proof, caller Caller) (http.ResponseWriter, *http.Request, func(), error) {
 	policy, err := g.Tenants.Policy(r.Context(), caller.Tenant)
 	if err != nil {
 		return w, r, nil, g.untold(err)

@@ -35,8 +35,14 @@ var (
 )
 
 type groupCalls struct {
-	calls   map[*call]struct{}
+	calls   map[revocable]struct{}
 	failing time.Time // since when nobody knows whose the token is; zero if it is known
+}
+
+// revocable is a call, or what goes on after one.
+type revocable interface {
+	// revoke ends it. It may be called after its end, and more than once.
+	revoke(cause error)
 }
 
 func newCalls(t Tenants) *calls { return &calls{tenants: t, groups: map[group]*groupCalls{}} }
@@ -45,30 +51,38 @@ func newCalls(t Tenants) *calls { return &calls{tenants: t, groups: map[group]*g
 func (c *calls) begin(w http.ResponseWriter, r *http.Request, by group) *call {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	added := &call{ResponseWriter: w, request: r.WithContext(ctx), group: by, cancel: cancel}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	of := c.groups[added.group]
-	if of == nil {
-		of = &groupCalls{calls: map[*call]struct{}{}}
-		c.groups[added.group] = of
-	}
-	of.calls[added] = struct{}{}
-	if c.timer == nil && !c.closed {
-		c.timer = time.AfterFunc(askInterval, c.check)
-	}
+	c.add(by, added)
 	return added
 }
 
 // end removes a request that is answered.
 func (c *calls) end(done *call) {
-	c.mu.Lock()
-	of := c.groups[done.group]
-	delete(of.calls, done)
-	if len(of.calls) == 0 {
-		delete(c.groups, done.group)
-	}
-	c.mu.Unlock()
+	c.remove(done.group, done)
 	done.end()
+}
+
+func (c *calls) add(to group, what revocable) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.groups[to]
+	if of == nil {
+		of = &groupCalls{calls: map[revocable]struct{}{}}
+		c.groups[to] = of
+	}
+	of.calls[what] = struct{}{}
+	if c.timer == nil && !c.closed {
+		c.timer = time.AfterFunc(askInterval, c.check)
+	}
+}
+
+func (c *calls) remove(from group, what revocable) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.groups[from]
+	delete(of.calls, what)
+	if len(of.calls) == 0 {
+		delete(c.groups, from)
+	}
 }
 
 // close lets calls go on, whoever makes them.

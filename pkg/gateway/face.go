@@ -10,10 +10,11 @@ import (
 // nothing: all that it does for a caller, it does by the [Call] that it gets. Its methods may be called
 // concurrently.
 type Face interface {
-	// Claim reports whether a request is the face's, and how its caller can be told. The server is the
-	// one that the request's host names, or else zero. It must neither change the request nor read its
-	// body.
-	Claim(r *http.Request, at Server) (Credential, bool)
+	// Claim reports whether a request is the face's, and how its caller can be told. The address is the
+	// one that the request's host names, or else zero. A request that is the face's and has a zero Credential
+	// is refused, with a Failure of 401 that Refuse can replace: so a face answers what it cannot place. Claim
+	// must neither change the request nor read its body.
+	Claim(r *http.Request, at Address) (Credential, bool)
 	// Serve answers a request whose caller was let in. The context of the request ends when the caller
 	// leaves, its token is no longer valid, or the gateway ends.
 	Serve(w http.ResponseWriter, r *http.Request, c *Call)
@@ -21,11 +22,11 @@ type Face interface {
 	Refuse(w http.ResponseWriter, r *http.Request, why Failure)
 }
 
-// Server is a server in a sandbox, as a host below [Options].Domain names it.
-type Server struct {
+// Address is that of a server in a sandbox, as a host below [Options].Domain names it.
+type Address struct {
 	Tenant  string // empty if the host does not say: then it is the caller's
 	Sandbox string // its name
-	Port    int    // 0 for no server
+	Port    int    // 0 if the host is none of a server
 }
 
 // Credential is what a request shows of its caller: the token of a tenant, or what a token for one
@@ -56,7 +57,7 @@ func (g *Gateway) faceOf(r *http.Request, t *target) (Face, Credential) {
 	if t != nil && t.byHeader {
 		return nil, Credential{}
 	}
-	at := t.server()
+	at := t.address()
 	for _, f := range g.Faces {
 		if shown, ok := f.Claim(r, at); ok {
 			return f, shown
@@ -65,12 +66,12 @@ func (g *Gateway) faceOf(r *http.Request, t *target) (Face, Credential) {
 	return nil, Credential{}
 }
 
-// server returns the server of a target that a host names.
-func (t *target) server() Server {
+// address returns that of a target that a host names.
+func (t *target) address() Address {
 	if t == nil {
-		return Server{}
+		return Address{}
 	}
-	return Server{t.tenant, t.name, t.port}
+	return Address{t.tenant, t.name, t.port}
 }
 
 // serveFace passes a request on to its face, once its caller is let in.
@@ -82,7 +83,7 @@ func (g *Gateway) serveFace(w http.ResponseWriter, r *http.Request, f Face, t *t
 		g.refuseFace(w, r, f, err)
 		return
 	}
-	c.at = t.server()
+	c.at = t.address()
 	w, r, end, err := g.letInBy(w, r, c.by, c.caller)
 	if err != nil {
 		g.refuseFace(w, r, f, err)

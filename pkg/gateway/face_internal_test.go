@@ -47,6 +47,12 @@ func TestCallByATokenForASandboxEndsWithTheTenantsToken(t *testing.T) {
 		g := New(Options{Tenants: &Keys{Path: path}})
 		token := tokenFor(t, g, "job")
 		byToken, end := scopedCall(t, g, Credential{Sandbox: "job", Scoped: token})
+		c, err := g.callBy(httptest.NewRequest("GET", "/", nil), Credential{Sandbox: "job", Scoped: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, stop := c.Lasting(t.Context())
+		defer stop()
 		bySignature, endOther := scopedCall(t, g, Credential{Tenant: "acme", Sandbox: "job", Made: func(made string) bool { return made == token }})
 		t.Cleanup(func() {
 			end()
@@ -56,12 +62,15 @@ func TestCallByATokenForASandboxEndsWithTheTenantsToken(t *testing.T) {
 			}
 		})
 		time.Sleep(19 * time.Second)
-		if byToken.Err() != nil || bySignature.Err() != nil {
-			t.Fatalf("they ended before: %v, %v", context.Cause(byToken), context.Cause(bySignature))
+		if byToken.Err() != nil || bySignature.Err() != nil || after.Err() != nil {
+			t.Fatalf("they ended before: %v, %v, %v", context.Cause(byToken), context.Cause(bySignature), context.Cause(after))
 		}
 		time.Sleep(1*time.Second + 2*askInterval)
 		if !errors.Is(context.Cause(byToken), ErrUnknownToken) || !errors.Is(context.Cause(bySignature), ErrUnknownToken) {
 			t.Errorf("they ended because of %v, %v", context.Cause(byToken), context.Cause(bySignature))
+		}
+		if !errors.Is(context.Cause(after), ErrUnknownToken) {
+			t.Errorf("what went on after a call ended because of %v", context.Cause(after))
 		}
 		if _, err := g.callBy(httptest.NewRequest("GET", "/", nil), Credential{Sandbox: "job", Scoped: token}); !errors.Is(err, errStale) {
 			t.Errorf("a new call: %v", err)
@@ -91,7 +100,7 @@ func TestWhoHasATokenForASandbox(t *testing.T) {
 		}
 		token, err := c.SandboxToken("job", "")
 		if _, known := tenants.(keyring); !known {
-			if !errors.Is(err, errNoScope) {
+			if !errors.Is(err, errNoSandboxToken) {
 				t.Errorf("%s: %q, %v", name, token, err)
 			}
 			_, err = g.callBy(httptest.NewRequest("GET", "/", nil), Credential{Sandbox: "job", Scoped: "acme.x"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,12 @@ import (
 type Call struct {
 	g      *Gateway
 	caller Caller
-	by     credential
-	at     Server
+	by     proof
+	at     Address
 }
 
-// Server returns the server in a sandbox that the request's host names, or else zero.
-func (c *Call) Server() Server { return c.at }
+// Address returns that of the server in a sandbox that the request's host names, or else zero.
+func (c *Call) Address() Address { return c.at }
 
 // Tenant returns whose the call is.
 func (c *Call) Tenant() string { return c.caller.Tenant }
@@ -187,24 +188,14 @@ func (c *Call) Extend(ctx context.Context, name string, life time.Duration) (tim
 	return out.Body.ExpiresAt, nil
 }
 
-// Open opens a sandbox, which others may have open, too: it must not be closed but released, once, with
-// what became of the call: it is opened anew after an error that says that it is gone. With wake a sandbox
-// that sleeps is resumed; without it the error is [launcher.ErrPaused], and it counts as idle.
-func (c *Call) Open(ctx context.Context, name string, wake bool) (s *launcher.Sandbox, release func(error), err error) {
+// Use calls do with an open sandbox, which others may use, too: do must not close it. With wake a sandbox
+// that sleeps is resumed, and it does not count as idle; without it the error is [launcher.ErrPaused]. After
+// an error of do that says that the sandbox is gone, the next call opens it anew.
+func (c *Call) Use(ctx context.Context, name string, wake bool, do func(*launcher.Sandbox) error) error {
 	if err := c.check(name); err != nil {
-		return nil, nil, err
+		return err
 	}
-	id := launcherID(c.caller.Tenant, name)
-	h, err := c.g.held.get(ctx, id, wake)
-	if err != nil {
-		return nil, nil, err
-	}
-	return h.sandbox, func(err error) {
-		if err != nil && isOver(err) {
-			c.g.held.drop(id, h)
-		}
-		c.g.held.release(id, h)
-	}, nil
+	return c.g.use(ctx, name, wake, do)
 }
 
 // Started notes that the command runs that the call began.
@@ -217,9 +208,34 @@ func (c *Call) Exited(ctx context.Context, s *podapi.ExitStatus) { actOf(ctx).ex
 // leave their commands running.
 func (c *Call) Closing() context.Context { return c.g.streams.closing }
 
+// Lasting returns a context for what goes on after the call, such as a watch whose events are asked for
+// later. It ends when the caller's token is no longer valid, when the gateway is about to end, and by stop,
+// which must be called.
+func (c *Call) Lasting(ctx context.Context) (lasting context.Context, stop func()) {
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	keep := context.AfterFunc(c.Closing(), func() { cancel(errClosing) })
+	forget := func() {}
+	if of := c.by.group(c.caller.Tenant); of != (group{}) {
+		after := &afterCall{cancel}
+		c.g.calls.add(of, after)
+		forget = func() { c.g.calls.remove(of, after) }
+	}
+	return lasting, sync.OnceFunc(func() {
+		keep()
+		forget()
+		cancel(nil)
+	})
+}
+
+// afterCall is what goes on after a call.
+type afterCall struct{ end context.CancelCauseFunc }
+
+func (a *afterCall) revoke(cause error) { a.end(cause) }
+
 // SandboxToken returns a token that opens one sandbox of the tenant, by [Credential].Scoped, for as long as
-// the token is valid that the caller came with. It opens a later sandbox of the same name, too. All gateways with the same [LinkKeys] take it, and make
-// the same one. What it is for is up to the face: as a credential it must name the same.
+// the token is valid that the caller came with. It opens a later sandbox of the same name, too. All gateways
+// with the same [LinkKeys] take it, and make the same one. What it is for is up to the face: as a credential
+// it must name the same.
 func (c *Call) SandboxToken(name, scope string) (string, error) {
 	if err := c.check(name); err != nil {
 		return "", err
@@ -230,7 +246,7 @@ func (c *Call) SandboxToken(name, scope string) (string, error) {
 		return "", &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot sign tokens"}
 	}
 	if c.by.digest == nil {
-		return "", errNoScope
+		return "", errNoSandboxToken
 	}
-	return strings.Join([]string{c.caller.Tenant, scopeOf(keys[0], scope, c.caller.Tenant, name, *c.by.digest)}, separator), nil
+	return strings.Join([]string{c.caller.Tenant, signatureFor(keys[0], scope, c.caller.Tenant, name, *c.by.digest)}, separator), nil
 }

@@ -1,30 +1,37 @@
 package gateway
 
 import (
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"strings"
 )
 
-// ServePort passes a request on to a server in a sandbox, as the gateway does by itself. What keeps it
-// from that is told by refuse. The server gets neither the headers whose names are given nor a tenant's
-// token in Authorization or X-Api-Key.
-func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, sandbox string, port int, refuse func(http.ResponseWriter, Failure), without ...string) {
+// PortRequest says which server in a sandbox gets a request, and how.
+type PortRequest struct {
+	Sandbox string   // its name
+	Port    int      // of the server
+	Without []string // names of headers that the server does not get
+	// Refuse answers in place of a server that the request was not passed on to.
+	Refuse func(http.ResponseWriter, Failure)
+}
+
+// ServePort passes a request on to a server in a sandbox, as the gateway does by itself. The server gets no
+// tenant's token in Authorization or X-Api-Key.
+func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, to PortRequest) {
 	fail := func(w http.ResponseWriter, r *http.Request, err error) {
 		abandon(r)
 		guard(w.Header())
 		w.Header().Set("Cache-Control", "no-store")
 		stopReading(w, r)
-		refuse(w, c.Failure(r.Context(), err))
+		to.Refuse(w, c.Failure(r.Context(), err))
 	}
-	err := c.Begin(r.Context(), RouteOperation, sandbox, Detail{Method: r.Method, Paths: []string{r.URL.Path}, Port: port})
+	err := c.Begin(r.Context(), RouteOperation, to.Sandbox, Detail{Method: r.Method, Paths: []string{r.URL.Path}, Port: to.Port})
 	if err != nil {
 		fail(w, r, err)
 		return
 	}
 	r = r.Clone(r.Context())
-	for _, name := range without {
+	for _, name := range to.Without {
 		r.Header.Del(name)
 	}
 	c.g.dropTenantTokens(r)
@@ -32,7 +39,7 @@ func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, sandbox string,
 		r.Body = b.ReadCloser // which may be silent for as long as the server takes it
 	}
 	unguard(w.Header())
-	t := &target{tenant: c.at.Tenant, name: sandbox, port: port, byHeader: c.at == Server{}}
+	t := &target{tenant: c.at.Tenant, name: to.Sandbox, port: to.Port, byHeader: c.at == Address{}}
 	defer stopReading(w, r)
 	c.g.pass(w, r, t, admission{tenant: c.caller.Tenant, caller: c.caller}, fail)
 }
@@ -57,18 +64,6 @@ func (g *Gateway) dropTenantTokens(r *http.Request) {
 			if _, err := g.ask(r, token); !errors.Is(err, ErrUnknownToken) {
 				r.Header.Del(name)
 				break
-			}
-		}
-	}
-}
-
-// dropSandboxTokens takes out of a header what has the form of a token for a sandbox of a tenant.
-func dropSandboxTokens(h http.Header, tenant string) {
-	for name, values := range h {
-		for _, value := range values {
-			signature, ok := strings.CutPrefix(value, tenant+separator)
-			if _, err := base64.RawURLEncoding.DecodeString(signature); ok && err == nil && len(signature) == scopedLength {
-				delete(h, name)
 			}
 		}
 	}

@@ -13,14 +13,15 @@ import (
 )
 
 // A token for one sandbox is TENANT.SIGNATURE. The signature is over the names, what the token is for, and
-// the digest of the tenant's token that it was got with, by a key of links. Nothing keeps it: it is valid if one of the
-// tenant's tokens, of which a file of keys has the digests, makes the same. So it ends with that token.
+// the digest of the tenant's token that it was got with, by a key of links. Nothing keeps it: it is valid if
+// one of the tenant's tokens, of which a file of keys has the digests, makes the same. So it ends with that
+// token.
 
 // digest is the SHA-256 of a token.
 type digest = [sha256.Size]byte
 
-// credential is what a caller is known by, while a call is under way.
-type credential struct {
+// proof is what a caller is known by, while a call is under way.
+type proof struct {
 	token   string  // of the tenant; "" if only its digest is known, or nobody's
 	digest  *digest // of the tenant's token, if a token for a sandbox can be made of it
 	sandbox string  // the only one that it opens; "" for all
@@ -28,15 +29,15 @@ type credential struct {
 }
 
 // known reports whether it is the caller who was told, not whoever has what a caller has made.
-func (c *credential) known() bool { return c.token != "" || c.digest != nil && !c.made }
+func (p *proof) known() bool { return p.token != "" || p.digest != nil && !p.made }
 
 // group returns what a call has in common with others; none if its caller showed nothing.
-func (c *credential) group(tenant string) group {
+func (p *proof) group(tenant string) group {
 	switch {
-	case c.token != "":
-		return group{token: c.token, tenant: tenant}
-	case c.digest != nil:
-		return group{digest: *c.digest, tenant: tenant}
+	case p.token != "":
+		return group{token: p.token, tenant: tenant}
+	case p.digest != nil:
+		return group{digest: *p.digest, tenant: tenant}
 	}
 	return group{}
 }
@@ -49,8 +50,8 @@ type keyring interface {
 	digests(tenant string) ([]digest, error)
 }
 
-// errNoScope says that tokens for sandboxes cannot be made.
-var errNoScope = &refusal{http.StatusNotImplemented, "unsupported", "tokens for a sandbox are made of keys alone, and this caller has another kind of token"}
+// errNoSandboxToken says that tokens for sandboxes cannot be made.
+var errNoSandboxToken = &refusal{http.StatusNotImplemented, "unsupported", "tokens for a sandbox are made of keys alone, and this caller has another kind of token"}
 
 // scopePurpose keeps a signature from being good for anything else.
 const scopePurpose = "podagent token for a sandbox, version 1"
@@ -58,8 +59,8 @@ const scopePurpose = "podagent token for a sandbox, version 1"
 // scopedLength is how long a signature is, in bytes.
 var scopedLength = base64.RawURLEncoding.EncodedLen(sha256.Size)
 
-// scopeOf signs for one sandbox. No scope has a NUL, and no name a slash.
-func scopeOf(key []byte, scope, tenant, name string, of digest) string {
+// signatureFor signs for one sandbox. No scope has a NUL, and no name a slash.
+func signatureFor(key []byte, scope, tenant, name string, of digest) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\x00%s\x00%s/%s\x00", scopePurpose, scope, tenant, name)
 	mac.Write(of[:])
@@ -75,14 +76,14 @@ func (g *Gateway) callBy(r *http.Request, shown Credential) (*Call, error) {
 		if c.caller, err = g.callerBy(r, shown.Token); err != nil {
 			return nil, err
 		}
-		c.by = credential{token: shown.Token}
+		c.by = proof{token: shown.Token}
 		if ring, of := g.keyring(), digest(sha256.Sum256([]byte(shown.Token))); ring != nil {
 			if _, err := ring.byDigest(of); err == nil {
 				c.by.digest = &of
 			}
 		}
 	case shown.Scoped != "", shown.Made != nil:
-		if c.caller, c.by, err = g.scoped(r, shown); err != nil {
+		if c.caller, c.by, err = g.callerBySandboxToken(r, shown); err != nil {
 			return nil, err
 		}
 	default:
@@ -93,30 +94,30 @@ func (g *Gateway) callBy(r *http.Request, shown Credential) (*Call, error) {
 
 var errNoCredential = &refusal{http.StatusUnauthorized, "unauthenticated", "the request has no key"}
 
-// scoped returns who shows a token for a sandbox, or what was made with it.
-func (g *Gateway) scoped(r *http.Request, shown Credential) (Caller, credential, error) {
+// callerBySandboxToken returns who shows a token for a sandbox, or what was made with it.
+func (g *Gateway) callerBySandboxToken(r *http.Request, shown Credential) (Caller, proof, error) {
 	tenant, signature, _ := strings.Cut(shown.Scoped, separator)
 	if shown.Scoped == "" {
 		tenant = shown.Tenant
 	}
 	ring := g.keyring()
 	if ring == nil || shown.Scoped != "" && len(signature) != scopedLength || CheckTenant(tenant) != nil || shown.Tenant != "" && shown.Tenant != tenant || CheckName(shown.Sandbox) != nil {
-		return Caller{}, credential{}, g.failed(r, errStale)
+		return Caller{}, proof{}, g.failed(r, errStale)
 	}
 	keys, err := g.LinkKeys.read()
 	if err != nil {
-		return Caller{}, credential{}, g.untold(err)
+		return Caller{}, proof{}, g.untold(err)
 	}
 	digests, err := ring.digests(tenant)
 	if err != nil {
-		return Caller{}, credential{}, g.untold(err)
+		return Caller{}, proof{}, g.untold(err)
 	}
 	if len(digests) == 0 {
 		digests = []digest{{}} // which no token has: so a tenant that there is not takes as long as one with a token
 	}
 	for _, of := range digests {
 		for _, key := range keys {
-			token := scopeOf(key, shown.Scope, tenant, shown.Sandbox, of)
+			token := signatureFor(key, shown.Scope, tenant, shown.Sandbox, of)
 			if shown.Scoped != "" && subtle.ConstantTimeCompare([]byte(token), []byte(signature)) != 1 ||
 				shown.Scoped == "" && !shown.Made(tenant+separator+token) {
 				continue
@@ -125,10 +126,22 @@ func (g *Gateway) scoped(r *http.Request, shown Credential) (Caller, credential,
 			if err != nil {
 				break // it is no longer valid
 			}
-			return caller, credential{digest: &of, sandbox: shown.Sandbox, made: shown.Scoped == ""}, nil
+			return caller, proof{digest: &of, sandbox: shown.Sandbox, made: shown.Scoped == ""}, nil
 		}
 	}
-	return Caller{}, credential{}, g.failed(r, errStale)
+	return Caller{}, proof{}, g.failed(r, errStale)
+}
+
+// dropSandboxTokens takes out of a header what has the form of a token for a sandbox of a tenant.
+func dropSandboxTokens(h http.Header, tenant string) {
+	for name, values := range h {
+		for _, value := range values {
+			signature, ok := strings.CutPrefix(value, tenant+separator)
+			if _, err := base64.RawURLEncoding.DecodeString(signature); ok && err == nil && len(signature) == scopedLength {
+				delete(h, name)
+			}
+		}
+	}
 }
 
 // keyring returns who knows tokens by their digests; nil for nobody.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // filesPath is where envd has the content of files.
@@ -27,6 +28,31 @@ func (c *envdCall) begin(ctx context.Context, operation string, d gateway.Detail
 	return c.Begin(ctx, "e2b."+operation, c.Sandbox(), d)
 }
 
+// task is what a call does in its sandbox.
+type task struct {
+	operation string // such as "process/Start"
+	detail    gateway.Detail
+	user      string // as whom it is to be done; "" for the sandbox's own
+	fault     error  // of the request: nothing is done then
+	asleep    bool   // the sandbox is neither woken for it nor kept awake
+}
+
+// do does a task, once the observers know of it.
+func (c *envdCall) do(ctx context.Context, t task, do func(*launcher.Sandbox) error) error {
+	if err := c.begin(ctx, t.operation, t.detail); err != nil {
+		return err
+	}
+	if t.fault != nil {
+		return t.fault
+	}
+	return c.Use(ctx, c.Sandbox(), !t.asleep, func(s *launcher.Sandbox) error {
+		if err := checkUser(ctx, s, t.user); err != nil {
+			return err
+		}
+		return do(s)
+	})
+}
+
 // envd is the handler of requests to envd, with an envdCall in their contexts.
 func envd() http.Handler {
 	mux := http.NewServeMux()
@@ -38,7 +64,7 @@ func envd() http.Handler {
 
 // serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
 func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
-	switch to, _ := serverOf(r, c.Server()); to.Port {
+	switch to, _ := addressOf(r, c.Address()); to.Port {
 	case envdPort:
 	case interpreterPort:
 		why := c.Failure(r.Context(), errInterpreter)
@@ -46,7 +72,7 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		writeFailure(w, why)
 		return
 	default:
-		c.ServePort(w, r, c.Sandbox(), to.Port, refusePort, headerSandbox, headerPort, headerAccessToken, headerTraffic)
+		c.ServePort(w, r, gateway.PortRequest{Sandbox: c.Sandbox(), Port: to.Port, Without: ownHeaders, Refuse: refusePort})
 		return
 	}
 	if allowPages(w, r) {
@@ -55,6 +81,9 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: f, signed: r.Header.Get(headerAccessToken) == ""}))
 	envdHandler.ServeHTTP(w, r)
 }
+
+// ownHeaders are none of a server's in a sandbox.
+var ownHeaders = []string{headerSandbox, headerPort, headerAccessToken, headerTraffic}
 
 var envdHandler = envd()
 

@@ -66,7 +66,7 @@ func newEnvdDoor(t *testing.T, edit ...func(*gateway.Options)) *envdDoor {
 // tokens is a face that tells the token for a sandbox of the path's name.
 type tokens struct{}
 
-func (tokens) Claim(r *http.Request, _ gateway.Server) (gateway.Credential, bool) {
+func (tokens) Claim(r *http.Request, _ gateway.Address) (gateway.Credential, bool) {
 	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return gateway.Credential{Token: token}, strings.HasPrefix(r.URL.Path, "/token/")
 }

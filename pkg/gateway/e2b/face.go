@@ -50,14 +50,14 @@ const (
 
 // Claim implements [gateway.Face]. Requests to envd, and to ports by E2B's headers, name a sandbox; those
 // to the control plane have a path of its own.
-func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bool) {
+func (f *Face) Claim(r *http.Request, at gateway.Address) (gateway.Credential, bool) {
 	if asksToBring(r, at) || at.Port == 0 && isNameless(r) {
 		return gateway.Credential{}, true // see Refuse
 	}
 	if at.Port == 0 && r.Header.Get(headerSandbox) == "" {
 		return gateway.Credential{Token: keyOf(r)}, isControl(r.URL.Path)
 	}
-	to, ok := serverOf(r, at)
+	to, ok := addressOf(r, at)
 	if !ok {
 		return gateway.Credential{}, true // see Refuse
 	}
@@ -69,7 +69,7 @@ func (f *Face) Claim(r *http.Request, at gateway.Server) (gateway.Credential, bo
 }
 
 // asksToBring reports whether a browser asks for leave to send a request that would be the face's.
-func asksToBring(r *http.Request, at gateway.Server) bool {
+func asksToBring(r *http.Request, at gateway.Address) bool {
 	switch {
 	case !isPreflight(r):
 		return false
@@ -79,14 +79,14 @@ func asksToBring(r *http.Request, at gateway.Server) bool {
 	return asksFor(r, headerTraffic)
 }
 
-// serverOf returns the server that a request is for: the one of its host, or else of its headers.
-func serverOf(r *http.Request, at gateway.Server) (gateway.Server, bool) {
+// addressOf returns that of the server that a request is for: the one of its host, or else of its headers.
+func addressOf(r *http.Request, at gateway.Address) (gateway.Address, bool) {
 	if at.Port != 0 {
 		return at, true
 	}
 	name, tenant, ok := parseID(r.Header.Get(headerSandbox))
 	port, valid := parsePort(cmp.Or(r.Header.Get(headerPort), "49983"))
-	return gateway.Server{Tenant: tenant, Sandbox: name, Port: port}, ok && valid
+	return gateway.Address{Tenant: tenant, Sandbox: name, Port: port}, ok && valid
 }
 
 // keyOf returns the tenant's key of a request to the control plane.
@@ -102,7 +102,7 @@ func keyOf(r *http.Request) string {
 }
 
 // credentialOf returns what a request to a sandbox shows: its token, or what is signed with that.
-func credentialOf(r *http.Request, to gateway.Server) gateway.Credential {
+func credentialOf(r *http.Request, to gateway.Address) gateway.Credential {
 	shown := gateway.Credential{Tenant: to.Tenant, Sandbox: to.Sandbox, Scoped: r.Header.Get(headerAccessToken), Scope: scopeEnvd}
 	if traffic := r.Header.Get(headerTraffic); shown.Scoped == "" && to.Port != envdPort && traffic != "" {
 		shown.Scoped, shown.Scope = traffic, scopePorts

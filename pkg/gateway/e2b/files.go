@@ -3,7 +3,6 @@ package e2b
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -62,28 +61,12 @@ func invalidRequest(text string) error {
 	return gateway.Fail(http.StatusBadRequest, "invalid", text)
 }
 
-// on begins an operation, and does it with the open sandbox, which it wakes if it sleeps.
-func (c *envdCall) on(ctx context.Context, operation, user string, d gateway.Detail, do func(*launcher.Sandbox) error) (err error) {
-	if err := c.begin(ctx, operation, d); err != nil {
-		return err
-	}
-	s, release, err := c.Open(ctx, c.Sandbox(), true)
-	if err != nil {
-		return err
-	}
-	defer func() { release(err) }()
-	if err := checkUser(ctx, s, user); err != nil {
-		return err
-	}
-	return do(s)
-}
-
-// onFile is on for a request that names its user by a query, and may be signed.
+// onFile does an operation for a request that names its user by a query, and may be signed.
 func (c *restCall) onFile(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
 	if err := c.checkTime(); err != nil {
 		return err
 	}
-	return c.on(c.r.Context(), operation, c.query.Get("username"), d, do)
+	return c.do(c.r.Context(), task{operation: operation, detail: d, user: c.query.Get("username")}, do)
 }
 
 // checkTime refuses a request that was signed for a time that is over.

@@ -22,24 +22,11 @@ func addRest(mux *http.ServeMux) {
 	mux.Handle("GET /envs", rest(readEnvs))
 }
 
-// lookAt is on for operations that neither wake a sandbox nor keep it awake.
-func (c *restCall) lookAt(ctx context.Context, operation string, do func(*launcher.Sandbox) error) (err error) {
-	if err := c.begin(ctx, operation, gateway.Detail{}); err != nil {
-		return err
-	}
-	s, release, err := c.Open(ctx, c.Sandbox(), false)
-	if err != nil {
-		return err
-	}
-	defer func() { release(err) }() // also if it panics
-	return do(s)
-}
-
 // health answers whether a sandbox runs, soon in any case. It wakes nothing.
 func health(c *restCall) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
 	defer cancel()
-	err := c.lookAt(ctx, "health", func(s *launcher.Sandbox) error { return notServing(s.Healthy(ctx)) })
+	err := c.do(ctx, task{operation: "health", asleep: true}, func(s *launcher.Sandbox) error { return notServing(s.Healthy(ctx)) })
 	if err == nil {
 		c.w.WriteHeader(http.StatusNoContent)
 	}
@@ -57,7 +44,7 @@ func notServing(err error) error {
 
 // readMetrics answers with what the sandbox uses.
 func readMetrics(c *restCall) error {
-	return c.lookAt(c.r.Context(), "metrics", func(s *launcher.Sandbox) error {
+	return c.do(c.r.Context(), task{operation: "metrics", asleep: true}, func(s *launcher.Sandbox) error {
 		m, err := measure(c.r.Context(), s)
 		if err == nil {
 			writeJSON(c.w, http.StatusOK, envdMetricsOf(m))
@@ -70,7 +57,7 @@ func readMetrics(c *restCall) error {
 // agent does not.
 func readEnvs(c *restCall) error {
 	ctx, args := c.r.Context(), []string{"env", "-0"}
-	return c.on(ctx, "envs", "", gateway.Detail{Args: args}, func(s *launcher.Sandbox) error {
+	return c.do(ctx, task{operation: "envs", detail: gateway.Detail{Args: args}}, func(s *launcher.Sandbox) error {
 		out := &boundedBuffer{limit: envsLimit}
 		command := s.Command(ctx, args[0], args[1:]...)
 		command.Stdout = out

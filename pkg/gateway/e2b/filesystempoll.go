@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
-	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // Clients that cannot read a stream, such as E2B's for Python without asyncio, ask for the events of a
@@ -37,8 +36,9 @@ type watcherKey struct{ tenant, sandbox, id string }
 
 // watcher is a watch, with the events since the last call that asked for them.
 type watcher struct {
-	stop  context.CancelFunc
-	asked *time.Timer // ends the watch
+	life  context.Context // of the watch
+	stop  func()          // ends it
+	asked *time.Timer     // ends it, too
 
 	mu     sync.Mutex
 	events []*fileEvent
@@ -159,32 +159,26 @@ func (w *watcher) end(err error) {
 	w.err = err
 }
 
-// create begins to watch in a sandbox, and calls release when that has ended. It waits until everything
-// is watched. The watch outlives ctx, but not closing.
-func (ws *watchers) create(ctx, closing context.Context, key watcherKey, s *launcher.Sandbox, in *watchRequest, release func(error)) (*watcherID, error) {
-	followed, err := newWatch(ctx, s, in)
-	if err != nil {
-		release(err)
-		return nil, err
-	}
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+// create adds a watcher, and waits until its watch is ready. The watch outlives ctx, but not the watcher's
+// life, and nor does the watcher.
+func (ws *watchers) create(ctx context.Context, key watcherKey, w *watcher, watch func(ready func() error) error) (*watcherID, error) {
 	key.id = strings.ToLower(rand.Text())
-	w := &watcher{stop: stop}
 	if err := ws.add(key, w); err != nil {
-		stop()
-		release(err)
+		w.stop()
 		return nil, err
 	}
-	ready := make(chan error, 2)
+	begun := make(chan error, 2)
 	go func() {
-		defer context.AfterFunc(closing, stop)()
-		err := followed.run(lasting, func() error { ready <- nil; return nil }, w.tell)
+		err := watch(func() error { begun <- nil; return nil })
 		w.end(err)
-		ready <- err
-		release(err)
+		begun <- err
+		if w.life.Err() != nil {
+			ws.remove(key)
+		}
 	}()
+	var err error
 	select {
-	case err = <-ready:
+	case err = <-begun:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

@@ -26,11 +26,16 @@ func (in *pathRequest) paths() []string { return []string{in.Path} }
 func (in *listRequest) paths() []string { return []string{in.Path} }
 func (in *moveRequest) paths() []string { return []string{in.Source, in.Destination} }
 
+// fileTask is what the call of a context does to files.
+func fileTask(ctx context.Context, method string, paths ...string) task {
+	return task{operation: "filesystem/" + method, detail: gateway.Detail{Paths: paths}, user: userOf(requestHeader(ctx))}
+}
+
 // inSandbox returns a method that does something with paths in the sandbox.
 func inSandbox[Req, Res any](operation string, paths func(*Req) []string, do func(context.Context, *launcher.Sandbox, *Req) (*Res, error)) func(context.Context, *Req) (*Res, error) {
 	return func(ctx context.Context, in *Req) (out *Res, err error) {
 		c := callOf(ctx)
-		err = c.on(ctx, "filesystem/"+operation, userOf(requestHeader(ctx)), gateway.Detail{Paths: paths(in)}, func(s *launcher.Sandbox) (err error) {
+		err = c.do(ctx, fileTask(ctx, operation, paths(in)...), func(s *launcher.Sandbox) (err error) {
 			out, err = do(ctx, s, in)
 			return err
 		})
@@ -44,7 +49,7 @@ func serveWatch(ctx context.Context, in *watchRequest, out *events[watchResponse
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.Closing(), func() { cancel(errClosing) })()
-	err := c.on(ctx, "filesystem/WatchDir", userOf(requestHeader(ctx)), gateway.Detail{Paths: []string{in.Path}}, func(s *launcher.Sandbox) error {
+	err := c.do(ctx, fileTask(ctx, "WatchDir", in.Path), func(s *launcher.Sandbox) error {
 		return watchDir(ctx, s, in, out)
 	})
 	if context.Cause(ctx) == errClosing {
@@ -53,25 +58,20 @@ func serveWatch(ctx context.Context, in *watchRequest, out *events[watchResponse
 	return c.connectFailure(ctx, err)
 }
 
+// createWatcher begins to watch a directory, which goes on after the call.
 func createWatcher(ctx context.Context, in *watchRequest) (*watcherID, error) {
-	c := callOf(ctx)
-	out, err := c.createWatcher(ctx, in)
+	c, t, w := callOf(ctx), fileTask(ctx, "CreateWatcher", in.Path), &watcher{}
+	w.life, w.stop = c.Lasting(ctx)
+	out, err := c.face.watchers.create(ctx, c.watcher(""), w, func(ready func() error) error {
+		return c.do(w.life, t, func(s *launcher.Sandbox) error {
+			followed, err := newWatch(w.life, s, in)
+			if err != nil {
+				return err
+			}
+			return followed.run(w.life, ready, w.tell)
+		})
+	})
 	return out, c.connectFailure(ctx, err)
-}
-
-func (c *envdCall) createWatcher(ctx context.Context, in *watchRequest) (*watcherID, error) {
-	if err := c.begin(ctx, "filesystem/CreateWatcher", gateway.Detail{Paths: []string{in.Path}}); err != nil {
-		return nil, err
-	}
-	s, release, err := c.Open(ctx, c.Sandbox(), true)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkUser(ctx, s, userOf(requestHeader(ctx))); err != nil {
-		release(err)
-		return nil, err
-	}
-	return c.face.watchers.create(ctx, c.Closing(), c.watcher(""), s, in, release)
 }
 
 func (c *envdCall) watcher(id string) watcherKey { return watcherKey{c.Tenant(), c.Sandbox(), id} }

@@ -46,12 +46,11 @@ func (c *control) metrics() error {
 }
 
 func (c *control) measure(ctx context.Context) (m *metric, err error) {
-	s, release, err := c.Open(ctx, c.name, false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { release(err) }() // also if it panics
-	return measure(ctx, s)
+	err = c.Use(ctx, c.name, false, func(s *launcher.Sandbox) (err error) {
+		m, err = measure(ctx, s)
+		return err
+	})
+	return m, err
 }
 
 // measure looks at a sandbox twice, since the use of processors shows only over a time.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -39,32 +39,11 @@ func (p *processes) addTo(mux *http.ServeMux) {
 	clientStream(mux, service+"StreamInput", p.streamInput)
 }
 
-// work is what a call does in its sandbox.
-type work struct {
-	operation string // such as "process/Start"
-	detail    gateway.Detail
-	fault     error // of the request: nothing is done then
-	asleep    bool  // the sandbox is not woken for it
-}
-
-// do does it, once the observers know what is done. Its error is how the call is answered.
-func (w *work) do(ctx context.Context, do func(*podapi.Client) error) error {
+// onProcesses does a task with the processes of the sandbox. Its error is how the call is answered.
+func (t task) onProcesses(ctx context.Context, do func(*podapi.Client) error) error {
 	c := callOf(ctx)
-	if err := c.begin(ctx, w.operation, w.detail); err != nil {
-		return c.connectFailure(ctx, err)
-	}
-	if w.fault != nil {
-		return c.connectFailure(ctx, w.fault)
-	}
-	s, release, err := c.Open(ctx, c.Sandbox(), !w.asleep)
-	if err != nil {
-		return c.connectFailure(ctx, err)
-	}
-	defer func() { release(err) }()
-	if err = checkUser(ctx, s, userOf(requestHeader(ctx))); err == nil {
-		err = do(s.Client)
-	}
-	return c.connectFailure(ctx, err)
+	t.user = userOf(requestHeader(ctx))
+	return c.connectFailure(ctx, c.do(ctx, t, func(s *launcher.Sandbox) error { return do(s.Client) }))
 }
 
 // The messages of process.Process. Of the pointers that are named as one of several, one is set.

@@ -19,7 +19,7 @@ import (
 // list answers with the processes that run. It does not wake the sandbox.
 func (*processes) list(ctx context.Context, _ *listProcessesRequest) (*listProcessesResponse, error) {
 	out := &listProcessesResponse{Processes: []processInfo{}}
-	return out, (&work{operation: "process/List", asleep: true}).do(ctx, func(c *podapi.Client) error {
+	return out, task{operation: "process/List", asleep: true}.onProcesses(ctx, func(c *podapi.Client) error {
 		all, err := c.Processes(ctx)
 		tags := 0
 		for _, p := range all {
@@ -49,7 +49,7 @@ func configOf(p podapi.ProcessInfo) processConfig {
 // connect follows a process from its start, also one that has ended: who lost a connection gets what
 // there was.
 func (*processes) connect(ctx context.Context, in *connectRequest, out *events[processResponse]) error {
-	return in.Process.work("Connect").do(ctx, func(c *podapi.Client) error {
+	return in.Process.task("Connect").onProcesses(ctx, func(c *podapi.Client) error {
 		p, err := in.Process.find(ctx, c)
 		if err != nil {
 			return err
@@ -58,13 +58,13 @@ func (*processes) connect(ctx context.Context, in *connectRequest, out *events[p
 	})
 }
 
-// work is what a call does to the process. Observers are told by which words it is named.
-func (s *selector) work(method string) *work {
-	w := &work{operation: "process/" + method, fault: s.fault()}
-	if w.fault == nil {
-		w.detail.ExecID = s.String()
+// task is what a call does to the process. Observers are told by which words it is named.
+func (s *selector) task(method string) task {
+	t := task{operation: "process/" + method, fault: s.fault()}
+	if t.fault == nil {
+		t.detail.ExecID = s.String()
 	}
-	return w
+	return t
 }
 
 // fault says what is wrong with a selector; nil if nothing is.

@@ -16,11 +16,11 @@ import (
 
 // sendSignal sends a signal to a process, and to all that it started.
 func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothing, error) {
-	w := in.Process.work("SendSignal")
+	t := in.Process.task("SendSignal")
 	if in.Signal == 0 {
-		w.fault = invalidRequest("there is no signal: it must be SIGNAL_SIGTERM or SIGNAL_SIGKILL, or a number from 1 to 64")
+		t.fault = invalidRequest("there is no signal: it must be SIGNAL_SIGTERM or SIGNAL_SIGKILL, or a number from 1 to 64")
 	}
-	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		p, err := in.Process.findRunning(ctx, c)
 		if err != nil {
 			return err
@@ -34,11 +34,11 @@ func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothi
 
 // update changes the size of a process's terminal.
 func (*processes) update(ctx context.Context, in *updateRequest) (*nothing, error) {
-	w := in.Process.work("Update")
+	t := in.Process.task("Update")
 	if in.PTY == nil || in.PTY.Size == nil {
-		w.fault = invalidRequest("there is nothing to change: pty.size must be the size of a terminal")
+		t.fault = invalidRequest("there is nothing to change: pty.size must be the size of a terminal")
 	}
-	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		found, err := in.Process.findRunning(ctx, c)
 		if err != nil {
 			return err
@@ -61,11 +61,11 @@ func ignoreDone(err error) error {
 
 // sendInput sends input to a process, and answers when the process has taken it.
 func (ps *processes) sendInput(ctx context.Context, in *sendInputRequest) (*nothing, error) {
-	w := in.Process.work("SendInput")
-	if w.fault == nil {
-		w.fault = in.Input.fault()
+	t := in.Process.task("SendInput")
+	if t.fault == nil {
+		t.fault = in.Input.fault()
 	}
-	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &in.Process)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (ps *processes) sendInput(ctx context.Context, in *sendInputRequest) (*noth
 
 // closeStdin ends the input of a process.
 func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*nothing, error) {
-	return &nothing{}, in.Process.work("CloseStdin").do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, in.Process.task("CloseStdin").onProcesses(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &in.Process)
 		if err != nil {
 			return err
@@ -89,14 +89,14 @@ func (ps *processes) closeStdin(ctx context.Context, in *closeStdinRequest) (*no
 
 // streamInput sends what comes of input to a process.
 func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[streamInputRequest]) (*nothing, error) {
-	w, process := &work{operation: "process/StreamInput"}, selector{}
+	t, process := task{operation: "process/StreamInput"}, selector{}
 	if in.Receive() && in.Msg().Start != nil {
 		process = in.Msg().Start.Process
-		w = process.work("StreamInput")
-	} else if w.fault = streamFault(ctx, in.Err()); w.fault == nil {
-		w.fault = invalidRequest("the first message must be a start, which names the process")
+		t = process.task("StreamInput")
+	} else if t.fault = streamFault(ctx, in.Err()); t.fault == nil {
+		t.fault = invalidRequest("the first message must be a start, which names the process")
 	}
-	return &nothing{}, w.do(ctx, func(c *podapi.Client) error {
+	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &process)
 		if err != nil {
 			return err

@@ -14,11 +14,11 @@ import (
 // start runs a command. It outlives its caller, also one whose connection breaks: Connect finds it
 // again. What ends it is the timeout that the caller asks for.
 func (ps *processes) start(ctx context.Context, in *startRequest, out *events[processResponse]) error {
-	w := work{operation: "process/Start", fault: in.fault()}
+	t := task{operation: "process/Start", fault: in.fault()}
 	if in.Process != nil {
-		w.detail.Args = append([]string{in.Process.Cmd}, in.Process.Args...)
+		t.detail.Args = append([]string{in.Process.Cmd}, in.Process.Args...)
 	}
-	return w.do(ctx, func(c *podapi.Client) error {
+	return t.onProcesses(ctx, func(c *podapi.Client) error {
 		r := newRun(ctx, out)
 		err := r.start(c, in, in.Process.Cmd)
 		for _, name := range ps.standIns[in.Process.Cmd] {
