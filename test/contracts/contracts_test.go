@@ -115,8 +115,11 @@ d: the test saw "works", and "" is kept`
 
 func TestRecorderReadsTheOutputOfAClient(t *testing.T) {
 	t.Chdir(filepath.Dir(filepath.Dir(tree(t, right()))))
-	r := Record(t, "product", "HTTP")
-	for _, part := range []string{`{"operation":"wat`, "ch\",\"outcome\":\"not served\"}\nanother line\n{\"other\":1}\n"} {
+	other := Record(t, "product", "sdk@2.0.0")
+	other.contract.Name = "other"
+	t.Cleanup(func() { other.contract.Name = "product" })
+	r := Record(t, "product", "HTTP").Beside(other)
+	for _, part := range []string{`{"operation":"wat`, "ch\",\"outcome\":\"not served\"}\nanother line\n{\"other\":1}\n{\"contract\":\"other\",\"operation\":\"make of one\"}\n"} {
 		if _, err := r.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}
@@ -124,6 +127,10 @@ func TestRecorderReadsTheOutputOfAClient(t *testing.T) {
 	if len(r.seen) != 1 || r.seen["watch"] != NotServed {
 		t.Errorf("seen: %v", r.seen)
 	}
+	if len(other.seen) != 1 || other.seen["make of one"] != Works {
+		t.Errorf("seen of another contract: %v", other.seen)
+	}
+	clear(other.seen)
 	t.Setenv(Update, "1")
 	r.check()
 	s, err := readSight(mustFind(t), "product", "HTTP")

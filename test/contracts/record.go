@@ -21,11 +21,13 @@ const Update = "PODAGENT_CONTRACTS_UPDATE"
 // must be what is kept of that. It may be used by several goroutines.
 //
 // It is a writer for the output of a client that is a program: each line that is a JSON object with
-// "operation" and "outcome" is an operation, and all others go to the log of the test.
+// "operation", which may have an "outcome" other than "works", and a "contract" if the client has
+// several, is an operation. All others go to the log of the test.
 type Recorder struct {
 	t        testing.TB
 	contract *Contract
 	client   string
+	others   []*Recorder
 
 	mu   sync.Mutex
 	seen map[string]Outcome
@@ -45,6 +47,12 @@ func Record(t testing.TB, contract, client string) *Recorder {
 		t.Fatalf("rows/%s.yaml has no client %s", contract, client)
 	}
 	t.Cleanup(r.check)
+	return r
+}
+
+// Beside has the recorder's lines that name another contract go to that contract's recorder.
+func (r *Recorder) Beside(others ...*Recorder) *Recorder {
+	r.others = others
 	return r
 }
 
@@ -97,14 +105,20 @@ func (r *Recorder) Write(p []byte) (int, error) {
 
 func (r *Recorder) line(line []byte) {
 	var step struct {
-		Operation string
-		Outcome   Outcome
+		Contract, Operation string
+		Outcome             Outcome
 	}
 	if err := json.Unmarshal(line, &step); err != nil || step.Operation == "" {
 		r.t.Logf("%s", line)
 		return
 	}
-	r.Saw(cmp.Or(step.Outcome, Works), step.Operation)
+	for _, one := range slices.Concat(r.others, []*Recorder{r}) {
+		if step.Contract == "" && one == r || step.Contract == one.contract.Name {
+			one.Saw(cmp.Or(step.Outcome, Works), step.Operation)
+			return
+		}
+	}
+	r.t.Errorf("%s: nobody takes down what is seen of %s", step.Operation, step.Contract)
 }
 
 // updates serializes those who write what they saw.
