@@ -122,15 +122,15 @@ gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test
 # The packages to test without the race detector: they have tests that cannot run with it
 # (of memory and of other programs), or they start programs that it does not see, or they are of
 # vector instructions.
-PLAIN = . ./images/... ./cmd/orchestrator/... ./pkg/fsops/internal/linere $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
+PLAIN = . ./clients ./images/... ./cmd/orchestrator/... ./pkg/fsops/internal/linere $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
-# The packages to test with it: all but the module's own and the CLI's, which only read files and
-# start programs. Those whose tests need pods run with the tests on sandboxes. Of these, unless all
+# The packages to test with it: all but the module's own, the clients' and the CLI's, which only
+# read files and start programs. Those whose tests need pods run with the tests on sandboxes. Of these, unless all
 # are to run, these are only the tests of the hardest parts of the client: cuts, owners, lazy
 # sandboxes, sessions. Left out are scripts, which start programs, and long computations of one
 # goroutine; these tests have run without it.
 ON_PODS = $(sort $(patsubst %/,./%,$(dir $(shell git grep -lwE '(New|Own|Disrupted)Cluster' -- 'pkg/*_test.go'))))
-RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e ^\\.$$ -e /cmd/orchestrator$$))
+RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e /clients -e ^\\.$$ -e /cmd/orchestrator$$))
 UNRACED := ^Test(Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
