@@ -25,9 +25,10 @@ const (
 	// labelSession is of one that a session made for itself, and says of which protocol.
 	labelSession = ownLabels + "session"
 	// labelPublic has the ports that anybody may call, with portSeparator between them: up to
-	// ten, since a label has 63 bytes.
+	// ten, since a label has 63 bytes. Or it is allPorts.
 	labelPublic   = ownLabels + "public-ports"
 	portSeparator = "_"
+	allPorts      = "all"
 )
 
 // checkPorts refuses what is no port.
@@ -56,7 +57,10 @@ func withOwn(labels map[string]string, caller Caller, key string, of *NewSandbox
 	if of.AutoPause {
 		all[labelAutoPause] = "true"
 	}
-	if len(of.PublicPorts) > 0 {
+	switch {
+	case of.AllPublic:
+		all[labelPublic] = allPorts
+	case len(of.PublicPorts) > 0:
 		ports := make([]string, len(of.PublicPorts))
 		for i, port := range of.PublicPorts {
 			ports[i] = strconv.Itoa(port)
@@ -75,7 +79,7 @@ func withoutOwn(labels map[string]string) map[string]string {
 	return seen
 }
 
-// publicPorts returns the ports of a sandbox that anybody may call.
+// publicPorts returns the ports of a sandbox that anybody may call, unless these are all.
 func publicPorts(s launcher.Summary) (ports []int) {
 	for text := range strings.SplitSeq(s.Labels[labelPublic], portSeparator) {
 		if port, ok := parsePort(text); ok {
@@ -86,7 +90,12 @@ func publicPorts(s launcher.Summary) (ports []int) {
 }
 
 // isPublic reports whether anybody may call a port of a sandbox.
-func isPublic(s launcher.Summary, port int) bool { return slices.Contains(publicPorts(s), port) }
+func isPublic(s launcher.Summary, port int) bool {
+	return allPublic(s) || slices.Contains(publicPorts(s), port)
+}
+
+// allPublic reports whether anybody may call all ports of a sandbox.
+func allPublic(s launcher.Summary) bool { return s.Labels[labelPublic] == allPorts }
 
 // identityOf tells a sandbox from its successor of the same name. One that was not made by a
 // gateway has its time for that.

@@ -31,6 +31,7 @@ type Sandbox struct {
 	Labels map[string]string `json:"labels,omitempty" doc:"those that it was made with; missing in the answers of create and resume"`
 
 	PublicPorts []int `json:"public_ports,omitempty" doc:"the ports that anybody may call; missing in the answers of create and resume"`
+	AllPublic   bool  `json:"all_public,omitempty" doc:"anybody may call any port; missing in the answers of create and resume"`
 
 	AutoPause bool `json:"auto_pause,omitempty" doc:"it pauses when it is idle, and a call that works in it resumes it; missing in the answers of create and resume"`
 
@@ -40,7 +41,7 @@ type Sandbox struct {
 func sandboxOf(name string, s launcher.Summary) Sandbox {
 	return Sandbox{
 		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
-		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
+		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), AllPublic: allPublic(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
 	}
 }
 

@@ -32,6 +32,7 @@ type NewSandbox struct {
 	Volumes   []VolumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
+	AllPublic   bool              `json:"all_public,omitempty" doc:"anybody may call any port, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
 }
 

@@ -27,17 +27,7 @@ func TestE2BsClientsWorkInPods(t *testing.T) {
 	t.Parallel()
 	client := installNode(t, "testdata/e2bclient")
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	keys := filepath.Join(t.TempDir(), "keys.yaml")
-	text := fmt.Sprintf("tenants:\n  acme: {keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n", sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)))
-	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test", "--e2b", "--e2b-templates", "named=image:"+c.Image, "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
-	if class := c.Storage(t, 4); class != "" {
-		cmd.Args = append(cmd.Args, "--storage-class", class)
-	}
-	cmd.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
-	url := serve(t, cmd)
+	url := serveE2B(t, c, 4)
 	if err := os.WriteFile(filepath.Join(client, "server"), harness.BuildProgram(t, "test/e2e/testdata/server"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +40,23 @@ func TestE2BsClientsWorkInPods(t *testing.T) {
 		}
 	})
 	awaitNoSandbox(t, c)
+}
+
+// serveE2B starts a gateway for E2B's clients, of which so many sandboxes keep their files at a time, and
+// returns its URL.
+func serveE2B(t *testing.T, c *launchertest.Cluster, kept int) string {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "keys.yaml")
+	text := fmt.Sprintf("tenants:\n  acme: {keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n", sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)))
+	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test", "--e2b", "--e2b-templates", "named=image:"+c.Image, "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
+	if class := c.Storage(t, kept); class != "" {
+		cmd.Args = append(cmd.Args, "--storage-class", class)
+	}
+	cmd.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
+	return serve(t, cmd)
 }
 
 // walkE2B walks a version of the SDK by environment variables alone.

@@ -48,6 +48,7 @@ func clientStream[Req, Res any](mux *http.ServeMux, procedure string, do func(co
 
 var connectOptions = []connect.HandlerOption{
 	connect.WithCodec(jsonCodec{}),
+	connect.WithInterceptors(callersFaults{}),
 	connect.WithReadMaxBytes(messageLimit),
 	connect.WithCompressMinBytes(compressFrom),
 	connect.WithCompression("gzip",

@@ -30,7 +30,7 @@ var controlOperations = []struct {
 }{
 	{"POST /sandboxes", "create", func(c *control) error { return c.create(timeoutV1) }},
 	{"POST /v2/sandboxes", "create", func(c *control) error { return c.create(timeoutV2) }},
-	{"GET /sandboxes", "list", (*control).list},
+	{"GET /sandboxes", "list", (*control).listRunning},
 	{"GET /v2/sandboxes", "list", (*control).list},
 	{"GET /sandboxes/{id}", "get", (*control).get},
 	{"DELETE /sandboxes/{id}", "kill", (*control).kill},

@@ -54,7 +54,6 @@ func TestCreatesThatAreRefused(t *testing.T) {
 		`{"metadata":{"a":1}}`:                        "400 the body: json",
 		`{"allow_internet_access":false}`:             "501 allow_internet_access: false is not supported",
 		`{"network":{"allowOut":["8.8.8.8"]}}`:        "501 network is not supported",
-		`{"network":{"allowPublicTraffic":true}}`:     "501 network.allowPublicTraffic: true is not supported",
 		`{"network":{"rules":{"a.test":[]}}}`:         "501 network is not supported",
 		`{"iam":{"tokens":{}}}`:                       "501 iam is not supported",
 		`{"mcp":{"x":{}}}`:                            "501 mcp is not supported",

@@ -52,8 +52,6 @@ func (in *createRequest) check() error {
 		what = "allow_internet_access: false"
 	case n != nil && (len(n.AllowOut)+len(n.DenyOut)+len(n.Rules)+len(n.HTTPS) > 0 || asked(n.Proxy) || n.Host != nil):
 		what = "network"
-	case n != nil && n.Public != nil && *n.Public:
-		what = "network.allowPublicTraffic: true"
 	case asked(in.IAM):
 		what = "iam"
 	case asked(in.MCP):
@@ -137,7 +135,8 @@ func (c *control) order(in *createRequest, usual time.Duration) (o gateway.NewSa
 	if err != nil {
 		return o, err
 	}
-	o = gateway.NewSandbox{Image: template.Image, Pool: template.Pool, Keep: in.AutoPause}
+	public := in.Network != nil && in.Network.Public != nil && *in.Network.Public
+	o = gateway.NewSandbox{Image: template.Image, Pool: template.Pool, Keep: in.AutoPause, AllPublic: public}
 	if o.Env, err = envOf(in.Env); err != nil {
 		return o, err
 	}

@@ -44,6 +44,16 @@ func (l *pausable) Find(ctx context.Context, id string) (launcher.Summary, error
 	return s, err
 }
 
+func (l *pausable) List(ctx context.Context) ([]launcher.Summary, error) {
+	all, err := l.Local.List(ctx)
+	for i := range all {
+		if l.paused.Load() {
+			all[i].State = launcher.Paused
+		}
+	}
+	return all, err
+}
+
 func (l *pausable) Pause(context.Context, string) error { l.paused.Store(true); return nil }
 
 func (l *pausable) Resume(ctx context.Context, id string) (*launcher.Sandbox, error) {

@@ -33,6 +33,8 @@ func TestPausedSandboxIsConnectedTo(t *testing.T) {
 	call("POST", "~/pause", "{}", http.StatusConflict, `"code":409`)
 	call("GET", "~", "", http.StatusOK, `"state":"paused"`)
 	call("GET", "~/metrics", "", http.StatusOK, "[]")
+	call("GET", "/v2/sandboxes", "", http.StatusOK, b.id)
+	call("GET", "/sandboxes?state=paused", "", http.StatusOK, "[]") // which has those that run
 	for _, path := range []string{"/v2~/connect", "~/connect", "~/resume"} {
 		l.paused.Store(true)
 		call("POST", path, "", http.StatusCreated, b.token)

@@ -3,6 +3,7 @@ package e2b
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,6 +30,24 @@ func (c *control) list() error {
 	if err != nil {
 		return err
 	}
+	return c.answerList(&q)
+}
+
+// listRunning is list for clients of the first generation, who know neither states nor pages: it has all that
+// run.
+func (c *control) listRunning() error {
+	values, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return badRequest("the query: %v", err)
+	}
+	q := listQuery{states: []string{stateRunning}, limit: math.MaxInt}
+	if q.metadata, err = parseMetadata(values.Get("metadata")); err != nil {
+		return err
+	}
+	return c.answerList(&q)
+}
+
+func (c *control) answerList(q *listQuery) error {
 	all, err := c.List(c.r.Context())
 	if err != nil {
 		return err

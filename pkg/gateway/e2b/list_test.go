@@ -81,6 +81,12 @@ func TestSandboxesAreListed(t *testing.T) {
 			}
 		}
 	}
+	for query, want := range map[string][]string{"limit=2&order=x&nextToken=x": newest, filter("number", "2"): {made[2]}} {
+		var all []listed
+		if got := d.call("GET", "/sandboxes?"+query, "", http.StatusOK, &all); !slices.Equal(ids([][]listed{all}), want) || got.Header.Get("X-Next-Token") != "" {
+			t.Errorf("by the older path, %s: %v, want %v", query, all, want)
+		}
+	}
 	one := d.list(filter("number", "1"))[0][0]
 	want := map[string]string{"number": "1", "odd one?": "true = & % ü", "e2b.podagent.dev/record-00": "mine"}
 	if fmt.Sprint(one.Metadata) != fmt.Sprint(want) || one.TemplateID != "base" || one.State != "running" || !one.EndAt.After(time.Now()) || one.StartedAt.IsZero() {

@@ -110,6 +110,32 @@ func TestServerAtAPublicPortGetsNoToken(t *testing.T) {
 	}
 }
 
+func TestWhoAsksForPublicTrafficHasAllPortsPublicAndNothingElse(t *testing.T) {
+	d := newDoor(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]int{
+		`{"network":{"allowPublicTraffic":true}}`:  http.StatusOK,
+		`{"network":{"allowPublicTraffic":false}}`: http.StatusUnauthorized,
+		`{"network":{}}`: http.StatusUnauthorized,
+	} {
+		s := d.create(body)
+		if got := d.send("GET", "/", "", "Host: "+port+"-"+s.SandboxID+".sandboxes.test"); got.StatusCode != want || (got.text == "served") != (want == http.StatusOK) {
+			t.Errorf("%s: %d %s, want %d", body, got.StatusCode, got.text, want)
+		}
+		if got := d.send("GET", "/files?path=x", "", "Host: 49983-"+s.SandboxID+".sandboxes.test"); got.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: without a token envd answers %d %s", body, got.StatusCode, got.text)
+		}
+		if got := d.send("GET", "/", "", "E2b-Sandbox-Id: "+s.SandboxID, "E2b-Sandbox-Port: "+port); got.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: without a token, by headers: %d %s", body, got.StatusCode, got.text)
+		}
+	}
+}
+
 func TestPagesMayBringTheTokenOfVisitors(t *testing.T) {
 	d := newDoor(t)
 	s := d.create(`{}`)

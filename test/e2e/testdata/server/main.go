@@ -1,9 +1,11 @@
 // Command server has the servers that tests reach by their ports, all on loopback
 // only. It prints a line with the name and port of each, then "ready" when all are
-// listening, and serves until it is killed.
+// listening, and serves until it is killed. The environment variable PORT is the port of http,
+// which otherwise the system chooses.
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -30,7 +32,7 @@ func serve() error {
 	mux.HandleFunc("POST /sum", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, sum(r.Body)) })
 	mux.HandleFunc("GET /last", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s.get()) })
 	mux.HandleFunc("GET /socket", echoMessages)
-	web, err := listen("http", "127.0.0.1:0")
+	web, err := listen("http", "127.0.0.1:"+cmp.Or(os.Getenv("PORT"), "0"))
 	if err != nil {
 		return err
 	}
