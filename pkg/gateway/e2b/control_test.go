@@ -180,3 +180,20 @@ func TestWhatIsDoneToSandboxesIsObserved(t *testing.T) {
 		t.Errorf("%q, want %q", seen.get(), want)
 	}
 }
+
+func TestMetricsAreOfTheTimesThatAreAskedFor(t *testing.T) {
+	d := newDoor(t)
+	path := "/sandboxes/" + d.create(`{}`).SandboxID
+	now := time.Now().Unix()
+	for query, want := range map[string]int{
+		fmt.Sprintf("start=%d&end=%d", now, now+600): 1,
+		fmt.Sprintf("end=%d", now-600):               0,
+		fmt.Sprintf("start=%d", now+600):             0,
+	} {
+		var seen []any
+		if d.call("GET", path+"/metrics?"+query, "", http.StatusOK, &seen); len(seen) != want {
+			t.Errorf("of the times %s there are %v, want %d", query, seen, want)
+		}
+	}
+	d.call("GET", path+"/metrics?start=now", "", http.StatusBadRequest, nil)
+}

@@ -17,7 +17,7 @@ type listQuery struct {
 	metadata  map[string]string
 	states    []string
 	template  string
-	startedBy time.Time // only those that were started after it
+	startedBy time.Time // only those that were started then, or later
 	ascending bool
 	limit     int
 	afterTime time.Time // of the last one of the page before, if afterID is not empty
@@ -144,7 +144,7 @@ func (q *listQuery) wants(d *described) bool {
 			return false
 		}
 	}
-	return slices.Contains(q.states, d.State) && (q.template == "" || q.template == d.Template) && d.StartedAt.After(q.startedBy)
+	return slices.Contains(q.states, d.State) && (q.template == "" || q.template == d.Template) && !d.StartedAt.Before(q.startedBy)
 }
 
 // compare orders sandboxes by the time when they were started.

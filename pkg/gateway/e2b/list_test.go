@@ -88,6 +88,9 @@ func TestSandboxesAreListed(t *testing.T) {
 		}
 	}
 	one := d.list(filter("number", "1"))[0][0]
+	if got := d.list(filter("number", "1") + "&startedAfter=" + one.StartedAt.Format(time.RFC3339Nano)); len(got[0]) != 1 {
+		t.Errorf("after the time when it was started there is %+v", got)
+	}
 	want := map[string]string{"number": "1", "odd one?": "true = & % ü", "e2b.podagent.dev/record-00": "mine"}
 	if fmt.Sprint(one.Metadata) != fmt.Sprint(want) || one.TemplateID != "base" || one.State != "running" || !one.EndAt.After(time.Now()) || one.StartedAt.IsZero() {
 		t.Errorf("it is described as %+v", one)

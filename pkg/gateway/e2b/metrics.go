@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -31,7 +33,11 @@ func (c *control) metrics() error {
 	if err != nil {
 		return err
 	}
-	if d.State == stateRunning {
+	wanted, err := wantsNow(c.r.URL.Query(), time.Now())
+	if err != nil {
+		return err
+	}
+	if d.State == stateRunning && wanted {
 		m, err := c.measure(ctx)
 		switch {
 		case errors.Is(err, launcher.ErrPaused): // by now
@@ -43,6 +49,22 @@ func (c *control) metrics() error {
 	}
 	writeJSON(c.w, http.StatusOK, all)
 	return nil
+}
+
+// wantsNow reports whether the present is in the time range of a query, whose bounds are rounded to seconds.
+func wantsNow(q url.Values, now time.Time) (bool, error) {
+	wanted := true
+	for name, sign := range map[string]int64{"start": 1, "end": -1} {
+		if !q.Has(name) {
+			continue
+		}
+		at, err := strconv.ParseInt(q.Get(name), 10, 64)
+		if err != nil {
+			return false, badRequest("%s: %.100q is no number of seconds since 1970", name, q.Get(name))
+		}
+		wanted = wanted && sign*now.Unix() >= sign*at-1
+	}
+	return wanted, nil
 }
 
 func (c *control) measure(ctx context.Context) (m *metric, err error) {

@@ -353,3 +353,16 @@ func FuzzProcessRequests(f *testing.F) {
 		}
 	})
 }
+
+// It is not that the command ends by a signal: SDKs throw that as the command's own failure.
+func TestEndOfASandboxIsNoEndOfItsCommands(t *testing.T) {
+	b := newBox(t)
+	s := b.start(script(lasts))
+	s.until("one")
+	if code, body := b.send("DELETE", "/sandboxes/"+b.id, "", "X-API-Key: a"); code != 204 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if got := s.rest(); got.end != nil || !strings.Contains(got.ended, `"code":"unavailable"`) {
+		t.Errorf("its caller is told %+v: %s", got.end, got.ended)
+	}
+}

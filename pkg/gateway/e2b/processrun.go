@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -55,7 +57,7 @@ func (r *run) start(c *podapi.Client, in *startRequest, name string) error {
 	}
 	callOf(r.ctx).Started(r.ctx, cmd.Process)
 	r.own = true
-	return r.follow(cmd.Process)
+	return r.follow(c, cmd.Process)
 }
 
 // attach follows a process that was started before, from the beginning of its output.
@@ -64,11 +66,11 @@ func (r *run) attach(c *podapi.Client, id string) error {
 	if err != nil {
 		return err
 	}
-	return r.follow(p)
+	return r.follow(c, p)
 }
 
 // follow sends the events of a process to its end.
-func (r *run) follow(p *podapi.Process) error {
+func (r *run) follow(c *podapi.Client, p *podapi.Process) error {
 	leave := func() { _ = p.Detach() }
 	defer context.AfterFunc(r.ctx, leave)()
 	defer context.AfterFunc(callOf(r.ctx).Closing(), leave)()
@@ -88,6 +90,8 @@ func (r *run) follow(p *podapi.Process) error {
 		return err
 	case r.own && status.Reason == podapi.TimedOut:
 		return errTimeout
+	case status.Reason == podapi.Signalled && ends(r.ctx, c):
+		return errEnds
 	}
 	return r.out.send(&processResponse{processEvent{End: endOf(status, p.Omitted())}})
 }
@@ -104,6 +108,16 @@ func (r *run) left() error {
 }
 
 var errTimeout = fmt.Errorf("the time of the call (%s) is over: %w", timeoutHeader, context.DeadlineExceeded)
+
+// ends reports whether a sandbox is about to end, or has ended, which ends its processes by a signal.
+func ends(ctx context.Context, c *podapi.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	return errors.Is(c.Healthy(ctx), podapi.ErrUnavailable)
+}
+
+// errEnds tells SDKs that it is the sandbox that ends, and not the process by itself.
+var errEnds = gateway.Fail(http.StatusBadGateway, "agent_lost", "the sandbox ends, and its processes with it")
 
 // endOf describes the end of a process, as Go's os.ProcessState would, which is what SDKs are used to.
 func endOf(s *podapi.ExitStatus, omitted int64) *endEvent {
