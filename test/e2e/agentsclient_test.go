@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/contracts"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -28,7 +29,7 @@ func TestOpenAIsAgentsWorkInPods(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "node", "client.mjs", "server")
 	cmd.Dir = client
 	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "PODS=true")
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	cmd.Stdout, cmd.Stderr = contracts.Record(t, "openai-agents", "@openai/agents-extensions@0.18.0"), t.Output()
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}

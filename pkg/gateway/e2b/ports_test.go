@@ -112,6 +112,7 @@ func TestServerAtAPublicPortGetsNoToken(t *testing.T) {
 
 func TestWhoAsksForPublicTrafficHasAllPortsPublicAndNothingElse(t *testing.T) {
 	d := newDoor(t)
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "Sandbox.create with network.allowPublicTraffic")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -3,7 +3,7 @@
 //
 //   client.mjs SERVER
 //
-// SERVER is a program that listens for HTTP. It prints each step that was right.
+// SERVER is a program that listens for HTTP. It prints the operations of each step that was right.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
@@ -14,7 +14,7 @@ const [serverProgram] = process.argv.slice(2)
 const root = process.env.ROOT ?? '/workspace'
 const serverPort = 8765
 
-async function step (name, walk) {
+async function step (name, operations, walk) {
   try {
     await walk()
   } catch (err) {
@@ -22,7 +22,10 @@ async function step (name, walk) {
     process.exit(1)
   }
   console.log(name)
+  for (const operation of operations) console.log(JSON.stringify({ operation, outcome: refused.has(operation) ? 'not served' : 'works' }))
 }
+
+const refused = new Set(['execCommand with runAs', 'persistWorkspace as a snapshot'])
 
 const text = bytes => new TextDecoder().decode(bytes)
 
@@ -39,13 +42,13 @@ const manifest = new Manifest({
 })
 const client = new E2BSandboxClient({ timeout: 600, exposedPorts: [serverPort], metadata: { by: 'agents' } })
 let session
-await step('a session has its files', async () => {
+await step('a session has its files', ['create with a manifest'], async () => {
   session = await client.create({ manifest })
   assert.equal(await session.running(), true)
   assert.equal(text(await session.readFile({ path: 'notes/readme.md' })), 'read me\n')
 })
 
-await step('commands run', async () => {
+await step('commands run', ['execCommand'], async () => {
   const ran = await session.execCommand({ cmd: 'pwd; echo "$COLOUR"; bin/tool x; echo err >&2; exit 3' })
   assert.match(ran, /Process exited with code 3\n/)
   assert.equal(output(ran), `${root}\nblue\ntool x\n\nerr\n`)
@@ -53,7 +56,7 @@ await step('commands run', async () => {
   assert.match(await session.execCommand({ cmd: 'seq 100000', maxOutputTokens: 50 }), /Original token count: \d{6}\n/)
 })
 
-await step('a command takes input', async () => {
+await step('a command takes input', ['execCommand with tty, writeStdin'], async () => {
   let said = await session.execCommand({ cmd: 'read line; echo "got: $line"; read line; exit 5', tty: true, yieldTimeMs: 250 })
   const sessionId = Number(/Process running with session ID (\d+)/.exec(said)[1])
   let screen = output(said)
@@ -70,7 +73,7 @@ await step('a command takes input', async () => {
   assert.match(await session.writeStdin({ sessionId, chars: '' }), /session not found/)
 })
 
-await step('files are looked for and read', async () => {
+await step('files are looked for and read', ['readFile, pathExists, directoryExists'], async () => {
   assert.equal(await session.pathExists('notes/readme.md'), true)
   assert.equal(await session.pathExists('notes/missing'), false)
   assert.equal(await session.directoryExists('notes'), true)
@@ -81,14 +84,14 @@ await step('files are looked for and read', async () => {
   assert.equal(output(await session.execCommand({ cmd: 'ls notes' })), 'readme.md\n')
 })
 
-await step('an image is viewed', async () => {
+await step('an image is viewed', ['viewImage'], async () => {
   const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
   await session.materializeEntry({ path: 'pixel.png', entry: { type: 'file', content: png } })
   const seen = JSON.stringify(await session.viewImage({ path: 'pixel.png' }))
   assert.ok(seen.includes('image/png'), seen)
 })
 
-await step('the editor makes, changes, moves and removes files', async () => {
+await step('the editor makes, changes, moves and removes files', ['createEditor'], async () => {
   const editor = session.createEditor()
   await editor.createFile({ type: 'create_file', path: 'deep/er/poem', diff: '+one\n+two\n+three' })
   await assert.rejects(editor.createFile({ type: 'create_file', path: 'deep/er/poem', diff: '+x' }), /already exists/)
@@ -101,12 +104,12 @@ await step('the editor makes, changes, moves and removes files', async () => {
   assert.equal(await session.pathExists('other/poem'), false)
 })
 
-await step('a manifest is applied to what is there', async () => {
+await step('a manifest is applied to what is there', ['applyManifest, materializeEntry'], async () => {
   await session.applyManifest(new Manifest({ root, entries: { more: { type: 'dir', children: { 'a b.txt': { type: 'file', content: 'more' } } } } }))
   assert.equal(text(await session.readFile({ path: 'more/a b.txt' })), 'more')
 })
 
-await step('a port that was exposed is open to anybody', async () => {
+await step('a port that was exposed is open to anybody', ['resolveExposedPort'], async () => {
   await session.materializeEntry({ path: 'server', entry: { type: 'file', content: readFileSync(serverProgram), permissions: { owner: 7, group: 5, other: 5 } } })
   const started = await session.execCommand({ cmd: `PORT=${serverPort} ./server >server.log 2>&1 & while ! grep -q ready server.log; do sleep 0.05; done` })
   assert.match(started, /exited with code 0\n/)
@@ -129,7 +132,7 @@ function get (host) {
 }
 
 let archive
-await step('a workspace is kept, and is there in another sandbox', async () => {
+await step('a workspace is kept, and is there in another sandbox', ['persistWorkspace, hydrateWorkspace'], async () => {
   await session.execCommand({ cmd: 'rm server server.log; head -c 3000000 /dev/urandom >large; sha256sum large >sum' })
   archive = await session.persistWorkspace()
   const other = await client.create({ manifest: new Manifest({ root, entries: { stale: { type: 'file', content: 'x' } } }) })
@@ -139,7 +142,7 @@ await step('a workspace is kept, and is there in another sandbox', async () => {
   assert.equal(await other.running(), false)
 })
 
-await step('a session is found again by its state', async () => {
+await step('a session is found again by its state', ['serializeSessionState, resume'], async () => {
   const state = JSON.parse(JSON.stringify(await client.serializeSessionState(session.state)))
   const again = await client.resume(await client.deserializeSessionState(state))
   assert.equal(again.state.sandboxId, session.state.sandboxId)
@@ -147,7 +150,7 @@ await step('a session is found again by its state', async () => {
 })
 
 if (process.env.PODS) {
-  await step('what the gateway does not do is said', async () => {
+  await step('what the gateway does not do is said', ['execCommand with runAs', 'persistWorkspace as a snapshot'], async () => {
     await assert.rejects(session.execCommand({ cmd: 'true', runAs: 'root' }), /not supported/)
     const snapshots = new E2BSandboxClient({ timeout: 600, workspacePersistence: 'snapshot' })
     const taken = await snapshots.create({ manifest: new Manifest({ root }) })
@@ -155,7 +158,7 @@ if (process.env.PODS) {
     await taken.close()
   })
 
-  await step('a session pauses when it is over, and is resumed', async () => {
+  await step('a session pauses when it is over, and is resumed', ['close with pauseOnExit, resume'], async () => {
     const pausing = new E2BSandboxClient({ timeout: 600, onTimeout: 'pause', pauseOnExit: true })
     const kept = await pausing.create({ manifest })
     await kept.execCommand({ cmd: 'echo still here >kept' })
@@ -169,7 +172,7 @@ if (process.env.PODS) {
   })
 }
 
-await step('a session ends with its sandbox', async () => {
+await step('a session ends with its sandbox', ['close, delete, running'], async () => {
   await session.close()
   assert.equal(await session.running(), false)
 })
