@@ -17,6 +17,9 @@ list" lists, and its files as resources. The first call that needs the sandbox
 launches it. At the end mcp deletes it, unless --id names a sandbox: mcp adopts that
 one if it exists, and leaves it there.
 
+With --dialect claude-code the tools have the names, parameters and answers of those of
+Claude Code: an agent of the Claude Agent SDK then works in the sandbox with toolAliases.
+
 With the kubernetes backend, mcp first checks what sandboxes need, as "orchestrator
 doctor" does but without making a pod. If something necessary is missing, mcp says
 what to do and exits. Anything else is a warning on standard error.
@@ -60,6 +63,7 @@ func mcpCommand(a *app) *cobra.Command {
 		Long:  mcpHelp,
 		Example: `  orchestrator mcp --id job-1
   orchestrator mcp --http 127.0.0.1:8931 --token-file ~/.config/podagent/token
+  orchestrator mcp --dialect claude-code
   orchestrator mcp --command npm=/usr/bin/npm --secret NPM_TOKEN=file:/run/secrets/npm`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

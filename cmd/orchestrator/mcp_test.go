@@ -42,6 +42,10 @@ func TestMCP(t *testing.T) {
 			test(mcpTest{t, c, c.mcpOverHTTP})
 		})
 	}
+	t.Run("ClientSpeaksAnotherDialect", func(t *testing.T) {
+		t.Parallel()
+		speakClaudeCode(t, newCLIOf(t, bin))
+	})
 	t.Run("ClientsOverHTTPShareTheSandboxOfAnID", func(t *testing.T) {
 		t.Parallel()
 		shareSandbox(t, newCLIOf(t, bin))
@@ -85,6 +89,30 @@ func (t mcpTest) listsAndCallsEveryTool() {
 	} {
 		text, isError := callMCP(t.T, s, call.tool, call.input)
 		if !strings.Contains(text, call.says) || isError != call.fails {
+			t.Errorf("%s %v: %q, an error: %v", call.tool, call.input, text, isError)
+		}
+	}
+}
+
+func speakClaudeCode(t *testing.T, c *cli) {
+	s := c.mcpOverStdio("--dialect", "claude-code").client(t, nil)
+	for _, call := range []struct {
+		tool  string
+		input map[string]any
+		says  string
+		fails bool
+	}{
+		{tool: "Write", input: map[string]any{"file_path": "a.txt", "content": "one\ntwo\n"}, says: "File created successfully at: a.txt"},
+		{tool: "Edit", input: map[string]any{"file_path": "a.txt", "old_string": "two", "new_string": "three"}, says: "The file a.txt has been updated successfully."},
+		{tool: "Read", input: map[string]any{"file_path": "a.txt"}, says: "1\tone\n2\tthree\n3\t"},
+		{tool: "Glob", input: map[string]any{"pattern": "*.txt"}, says: "a.txt"},
+		{tool: "Grep", input: map[string]any{"pattern": "th.*e", "output_mode": "content"}, says: "a.txt:2:three"},
+		{tool: "Bash", input: map[string]any{"command": "cat a.txt; exit 3", "description": "Fail"}, says: "Exit code 3\none\nthree", fails: true},
+		{tool: "TaskStop", input: map[string]any{"task_id": "none"}, says: `there is no command with the id "none". The last ones are: `, fails: true},
+		{tool: "Read", input: map[string]any{"path": "a.txt"}, says: `unknown argument "path": this tool's is "file_path"`, fails: true},
+	} {
+		text, isError := callMCP(t, s, call.tool, call.input)
+		if !strings.HasPrefix(text, call.says) || isError != call.fails {
 			t.Errorf("%s %v: %q, an error: %v", call.tool, call.input, text, isError)
 		}
 	}

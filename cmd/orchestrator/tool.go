@@ -38,8 +38,8 @@ func toolListCommand(a *app) *cobra.Command {
 			if err := with.check(cmd.Context()); err != nil {
 				return err
 			}
-			for _, tool := range with.tools() {
-				if err := a.tool(tool.Spec()); err != nil {
+			for _, spec := range with.session(nil).Specs() {
+				if err := a.tool(spec); err != nil {
 					return err
 				}
 			}
@@ -71,7 +71,7 @@ from standard input. The exit status is 1 if the tool says that it failed.`,
   orchestrator tool call job-1 Bash '{"command": "go test ./..."}'
   orchestrator tool call job-1 gh '{"args": ["pr", "list"]}' --command gh=/usr/bin/gh --secret GH_TOKEN=env:GH_TOKEN`,
 		Args:              takes(2, 3),
-		ValidArgsFunction: a.completeTools,
+		ValidArgsFunction: a.completeTools(&with),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := with.check(cmd.Context()); err != nil {
 				return err
@@ -89,15 +89,17 @@ from standard input. The exit status is 1 if the tool says that it failed.`,
 	return cmd
 }
 
-func (a *app) completeTools(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return a.completeIDs(false)(cmd, args, word)
+func (a *app) completeTools(with *toolFlags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return a.completeIDs(false)(cmd, args, word)
+		}
+		var names []string
+		for _, spec := range with.session(nil).Specs() {
+			names = append(names, spec.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, tool := range tools.Coding() {
-		names = append(names, tool.Spec().Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // toolInput returns the input given by the arguments.

@@ -17,9 +17,10 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// toolFlags say which tools there are besides [tools.Coding], and which secrets
-// commands get.
+// toolFlags say which tools there are besides [tools.Coding], as what a model knows
+// them, and which secrets commands get.
 type toolFlags struct {
+	dialect  flagvalue.Choice
 	commands flagvalue.Commands
 	given    []string // of --secret
 	secrets  map[string]secret.Provider
@@ -35,7 +36,10 @@ func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
 		f.flag = cmd.Flags().Lookup("secret")
 	}
-	settings.Mark(cmd.Flags(), "command", "secret")
+	f.dialect = flagvalue.NewChoice(tools.Dialects()...)
+	cmd.Flags().Var(&f.dialect, "dialect", "give the tools the names, parameters and answers of podagent, or of another agent that models are trained with")
+	_ = cmd.RegisterFlagCompletionFunc("dialect", f.dialect.Complete) // the flag is there
+	settings.Mark(cmd.Flags(), "command", "dialect", "secret")
 }
 
 // check returns what is wrong with the flags, and tries to get the secrets.
@@ -86,5 +90,5 @@ func (f *toolFlags) tools() []tools.Tool {
 
 // session returns the tools in a sandbox.
 func (f *toolFlags) session(sandbox *launcher.Sandbox) *tools.Session {
-	return tools.New(sandbox, tools.Options{Secrets: f.secrets}, f.tools()...)
+	return tools.New(sandbox, tools.Options{Secrets: f.secrets, Dialect: f.dialect.Value}, f.tools()...)
 }

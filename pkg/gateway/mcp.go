@@ -9,9 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/podagent/podagent/pkg/tools"
 )
 
 // The Model Context Protocol is served at mcpPath, by its streamable HTTP transport: the tools of
@@ -69,14 +73,14 @@ func (m *mcpSessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (m *mcpSessions) serve(w http.ResponseWriter, r *http.Request) error {
 	actOf(r.Context()).is(mcpOperation, "")
-	name, err := sandboxInQuery(r.URL.RawQuery)
+	name, dialect, err := inMCPQuery(r.URL.RawQuery)
 	switch {
 	case fromBrowser(r): // one that was led here by a name of its own, too
 		return errPage
 	case err != nil:
 		return err
 	case r.Method == http.MethodDelete:
-		return m.end(w, r, name)
+		return m.end(w, r, name, dialect)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "POST, DELETE")
 		return errMCPMethod
@@ -93,6 +97,7 @@ func (m *mcpSessions) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	key.dialect = dialect
 	s := m.get(key)
 	defer m.release(s)
 	if err := m.check(r.Context(), s); err != nil {
@@ -156,24 +161,28 @@ func parseMCP(body []byte) (m mcpMessage, err error) {
 	return m, nil
 }
 
-// sandboxInQuery returns the name of the sandbox that the query of a request has; "" for one of the
-// session's own.
-func sandboxInQuery(raw string) (string, error) {
+// inMCPQuery returns what the query of a request has: the name of the sandbox, "" for one of the
+// session's own, and the dialect of the tools, "" for the default.
+func inMCPQuery(raw string) (sandbox, dialect string, err error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return "", invalid("the query: %v", err)
+		return "", "", invalid("the query: %v", err)
 	}
-	names := query["sandbox"]
-	switch {
-	case len(query) == 0:
-		return "", nil
-	case len(query) > 1 || len(names) != 1:
-		return "", invalid("the query may only have sandbox, once")
+	for name, values := range query {
+		if name != "sandbox" && name != "dialect" || len(values) != 1 {
+			return "", "", invalid("the query may only have sandbox and dialect, each once")
+		}
 	}
-	if err := CheckName(names[0]); err != nil {
-		return "", invalid("%v", err)
+	if query.Has("sandbox") {
+		if err := CheckName(query.Get("sandbox")); err != nil {
+			return "", "", invalid("%v", err)
+		}
 	}
-	return names[0], nil
+	dialect = query.Get("dialect")
+	if query.Has("dialect") && !slices.Contains(tools.Dialects(), dialect) {
+		return "", "", invalid("there is no dialect %q of the tools; the dialects are %s", dialect, strings.Join(tools.Dialects(), ", "))
+	}
+	return query.Get("sandbox"), dialect, nil
 }
 
 // serverOf returns the SDK's server for a request.

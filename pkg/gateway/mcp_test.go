@@ -140,6 +140,41 @@ func TestMCPWorksInTheSandboxThatItsURLNames(t *testing.T) {
 	}
 }
 
+func TestMCPSpeaksTheDialectThatItsURLNames(t *testing.T) {
+	w := &witness{}
+	d := newDoor(t, func(o *gateway.Options) { o.Observers = []gateway.Observer{w} })
+	d.send("a", "POST", sandboxes, `{"id":"job-1"}`)
+	c := d.mcp("a", "?sandbox=job-1&dialect=claude-code")
+	c.must("^File created successfully at: f$", "Write", map[string]any{"file_path": "f", "content": "one\ntwo\n"})
+	c.must("^1\tone\n2\ttwo\n3\t$", "Read", map[string]any{"file_path": "f"})
+	c.must("^f:2:two$", "Grep", map[string]any{"pattern": "two", "output_mode": "content"})
+	c.fails(`^unknown argument "path": this tool's is "file_path"$`, "Read", map[string]any{"path": "f"})
+	c.fails("^there is no command with the id", "TaskOutput", map[string]any{"task_id": "none"})
+	d.mcp("a", "?sandbox=job-1").must(`^\(lines 1-2 of 2\)\none\n`, "Read", map[string]any{"path": "f"})
+	own := d.mcp("a", "?dialect=podagent")
+	own.must(`^x\n`, "Bash", bash("echo x"))
+	if err := own.Close(); err != nil {
+		t.Error(err)
+	}
+	for query, want := range map[string]string{
+		"?dialect=klingon":                   "there is no dialect .*klingon.* of the tools; the dialects are podagent, claude-code",
+		"?dialect=":                          "there is no dialect",
+		"?dialect=podagent&dialect=podagent": "each once",
+		"?language=klingon":                  "may only have sandbox and dialect",
+	} {
+		if r := d.message("a", query, initialize); r.StatusCode != 422 || !regexp.MustCompile(want).MatchString(r.text) {
+			t.Errorf("%s: %d %s", query, r.StatusCode, r.text)
+		}
+	}
+	for _, want := range []string{`^acme mcp/Write job-1 \[\] \["f"\] 200 `, `^acme mcp/TaskOutput job-1 \[\] \[\] 200 `} {
+		eventually(t, "the act "+want, func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.ContainsFunc(w.lines, regexp.MustCompile(want).MatchString)
+		})
+	}
+}
+
 func TestMCPSessionHasASandboxOfItsOwn(t *testing.T) {
 	d := newDoor(t)
 	c, another := d.mcp("a", ""), d.mcp("a", "")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/tools"
 )
 
 // A session that names no sandbox has one of its own. The first call that works makes it, like a
@@ -23,7 +25,7 @@ import (
 
 // work does what a message asks for, in the session's sandbox.
 func (m *mcpSessions) work(ctx context.Context, s *mcpSession, r mcp.Request, do func(context.Context) (mcp.Result, error)) (result mcp.Result, err error) {
-	operation, detail := m.doing(r)
+	operation, detail := s.doing(r)
 	if operation == "" {
 		return do(ctx) // there is no such tool, as its answer says
 	}
@@ -134,7 +136,7 @@ func (m *mcpSessions) ownBody(policy *Policy) (body NewSandbox) {
 }
 
 // end ends a session, as its client asks for.
-func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name string) error {
+func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name, dialect string) error {
 	key, err := mcpKeyOf(w, r, name, "")
 	if err != nil {
 		return err
@@ -142,6 +144,7 @@ func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name string) e
 	if key.id == "" {
 		return errSessionEnd
 	}
+	key.dialect = dialect
 	actOf(r.Context()).is(mcpOperation+"/end", key.sandbox)
 	if err := begin(r.Context(), Detail{}); err != nil {
 		return err
@@ -210,7 +213,7 @@ func (m *mcpSessions) isIdle(ctx context.Context, s launcher.Summary, least time
 }
 
 // doing returns what a message does in a sandbox; "" for a tool that there is not.
-func (m *mcpSessions) doing(r mcp.Request) (operation string, d Detail) {
+func (s *mcpSession) doing(r mcp.Request) (operation string, d Detail) {
 	switch params := r.GetParams().(type) {
 	case *mcp.ReadResourceParams:
 		if u, err := url.Parse(params.URI); err == nil {
@@ -218,7 +221,7 @@ func (m *mcpSessions) doing(r mcp.Request) (operation string, d Detail) {
 		}
 		return mcpOperation + "/" + mcpRead, d
 	case *mcp.CallToolParamsRaw:
-		if m.tools[params.Name] {
+		if slices.ContainsFunc(s.tools.Specs(), func(tool tools.Spec) bool { return tool.Name == params.Name }) {
 			return mcpOperation + "/" + params.Name, detailOfTool(params.Arguments)
 		}
 	}
@@ -227,14 +230,18 @@ func (m *mcpSessions) doing(r mcp.Request) (operation string, d Detail) {
 
 // detailOfTool returns what the input of a tool of package tools names.
 func detailOfTool(input json.RawMessage) (d Detail) {
-	var in struct{ Command, Path, Cwd, Pattern, ID string }
+	var in struct {
+		Command, Path, Cwd, Pattern, ID string
+		FilePath                        string `json:"file_path"` // in the dialect claude-code
+		TaskID                          string `json:"task_id"`
+	}
 	_ = json.Unmarshal(input, &in) // what is of another type, the tool refuses
 	if command := cmp.Or(in.Command, in.Pattern); command != "" {
 		d.Args = []string{command}
 	}
-	if path := cmp.Or(in.Path, in.Cwd); path != "" {
+	if path := cmp.Or(in.Path, in.FilePath, in.Cwd); path != "" {
 		d.Paths = []string{path}
 	}
-	d.ExecID = in.ID
+	d.ExecID = cmp.Or(in.ID, in.TaskID)
 	return d
 }

@@ -27,6 +27,7 @@ type mcpKey struct {
 	caller  Caller
 	sandbox string // its name; "" without an id, for a sandbox of the session's own
 	own     bool   // the sandbox is the session's own
+	dialect string // of the tools; "" for the default
 	id      string // "" for messages without one, which a sandbox that is named does not need
 }
 
@@ -99,7 +100,6 @@ type mcpSessions struct {
 	gateway *Gateway
 	sdk     *mcp.StreamableHTTPHandler
 	idle    time.Duration // after which a session ends
-	tools   map[string]bool
 
 	mu       sync.Mutex
 	byTenant map[string]map[mcpKey]*mcpSession
@@ -108,15 +108,12 @@ type mcpSessions struct {
 
 func newMCPSessions(g *Gateway) *mcpSessions {
 	m := &mcpSessions{
-		gateway: g, idle: sessionIdle, tools: map[string]bool{}, byTenant: map[string]map[mcpKey]*mcpSession{},
+		gateway: g, idle: sessionIdle, byTenant: map[string]map[mcpKey]*mcpSession{},
 		sdk: mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
 			Stateless: true, MaxRequestBodyBytes: bodyLimit,
 			// A proxy on this machine may keep the Host. Pages of browsers are refused in any case.
 			DisableLocalhostProtection: true,
 		}),
-	}
-	for _, tool := range tools.Coding() {
-		m.tools[tool.Spec().Name] = true
 	}
 	return m
 }
@@ -126,7 +123,7 @@ func (m *mcpSessions) get(key mcpKey) *mcpSession {
 	s := m.enter(key)
 	s.once.Do(func() {
 		sandbox := &launcher.Sandbox{Client: podapi.Deferred(clientIn, func() error { return nil })}
-		s.tools = tools.New(sandbox, tools.Options{}, tools.Coding()...)
+		s.tools = tools.New(sandbox, tools.Options{Dialect: s.dialect}, tools.Coding()...)
 		var versions []string
 		if s.own {
 			versions = withSessions()

@@ -75,14 +75,27 @@ func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error
 	}
 	f.offset[0] += stdout.n + process.Omitted() // Bash merges all output into stdout
 	f.offset[1] += stderr.n
-	state, remark := "running", ""
 	if status != nil {
 		f.offset = [2]int64{status.Stdout, status.Stderr}
 		_, _ = f.stream[0].Close(), f.stream[1].Close() // out never fails
-		state, remark = "ended, "+status.String(), remarks(*status, "end it with kill in Bash")
 	}
-	text := endLine(report(out.end(ctx), "", process.Omitted())) + remark
-	return Text(text + fmt.Sprintf("(%s; the output continues at offset %d)", state, f.shown())), nil
+	return Text(env.voice().followed(followedCommand{id, out.end(ctx), status, process.Omitted(), f.shown()})), nil
+}
+
+// followedCommand is a command in the background, with its output since the last read.
+type followedCommand struct {
+	id, output string
+	status     *podapi.ExitStatus // nil while it runs
+	omitted    int64
+	next       int64 // the offset at which the output continues
+}
+
+func (ownVoice) followed(f followedCommand) string {
+	state, remark := "running", ""
+	if f.status != nil {
+		state, remark = "ended, "+f.status.String(), remarks(*f.status, "end it with kill in Bash")
+	}
+	return endLine(report(f.output, "", f.omitted)) + remark + fmt.Sprintf("(%s; the output continues at offset %d)", state, f.next)
 }
 
 // writer returns the writer of stdout (0) or stderr (1). It continues with the

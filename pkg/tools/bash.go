@@ -61,6 +61,8 @@ type bashInput struct {
 	Cwd             string  `json:"cwd"`
 	Timeout         float64 `json:"timeout"`
 	RunInBackground bool    `json:"run_in_background"`
+	// Clamp says that the model has milliseconds, and may give more than there are.
+	Clamp bool `json:"clamp"`
 }
 
 // Call implements Tool.
@@ -79,8 +81,11 @@ func (b Bash) Call(ctx context.Context, env *Env, input json.RawMessage) (Result
 	if cmd.Timeout == 0 {
 		cmd.Timeout = min(DefaultTimeout, most)
 	}
-	slow := fmt.Sprintf("Set a longer timeout, up to %v s, or run_in_background", most.Seconds())
-	return run(ctx, env, cmd, in.Cwd, slow)
+	unit := fmt.Sprintf("%v s", most.Seconds())
+	if in.Clamp {
+		cmd.Timeout, unit = min(cmd.Timeout, most), fmt.Sprintf("%d ms", most.Milliseconds())
+	}
+	return run(ctx, env, cmd, in.Cwd, fmt.Sprintf("Set a longer timeout, up to %s, or run_in_background", unit))
 }
 
 // seconds converts a timeout from a model. Only 0 gives 0, which means no timeout.
@@ -101,5 +106,9 @@ func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd strin
 	}
 	// It may have ended already. That is fine: the agent keeps its output and status.
 	_ = cmd.Process.Detach()
-	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read the output, and with BashKill to end it.", cmd.ID)), nil
+	return Text(env.voice().started(cmd.ID)), nil
+}
+
+func (ownVoice) started(id string) string {
+	return fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read the output, and with BashKill to end it.", id)
 }

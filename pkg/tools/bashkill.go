@@ -49,8 +49,15 @@ func (BashKill) Call(ctx context.Context, env *Env, input json.RawMessage) (Resu
 	f := env.background.follow(in.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.read(ctx, env, in.ID)
+	result, err := f.read(ctx, env, in.ID)
+	if err == nil && !result.IsError && len(result.Content) > 0 {
+		result.Content[0].Text = env.voice().stopped(in.ID) + result.Content[0].Text
+	}
+	return result, err
 }
+
+// stopped is silent: what follows says that the command has ended.
+func (ownVoice) stopped(string) string { return "" }
 
 // kills are the steps to end a command.
 var kills = []struct {

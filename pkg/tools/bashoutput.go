@@ -30,6 +30,9 @@ func (BashOutput) Spec() Spec {
 type bashOutputInput struct {
 	ID     string `json:"id"`
 	Offset *int64 `json:"offset"`
+	// With Block, Wait is for how many seconds to wait for the command's end first.
+	Wait  float64 `json:"wait"`
+	Block bool    `json:"block"`
 }
 
 // Call implements Tool.
@@ -37,6 +40,11 @@ func (BashOutput) Call(ctx context.Context, env *Env, input json.RawMessage) (Re
 	in, problem := decode[bashOutputInput]("BashOutput", input)
 	if problem != nil {
 		return *problem, nil
+	}
+	if wait := seconds(in.Wait); in.Block && wait > 0 {
+		if _, err := awaitEnd(ctx, env, in.ID, wait); err != nil {
+			return unknown(ctx, env, in.ID, err)
+		}
 	}
 	f := env.background.follow(in.ID)
 	f.mu.Lock()

@@ -16,13 +16,15 @@ import (
 type bound struct {
 	tool  Tool
 	spec  Spec
+	form  *form // nil if the tool is as its Spec says
 	input *inputs
 }
 
 // validName matches the tool names that model providers accept.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-func bind(tool Tool) (*bound, error) {
+// bind makes a tool ready for calls in a dialect.
+func bind(tool Tool, in *dialect) (*bound, error) {
 	if tool == nil {
 		return nil, errors.New("one of the tools is nil")
 	}
@@ -31,15 +33,22 @@ func bind(tool Tool) (*bound, error) {
 			return nil, err
 		}
 	}
-	spec := tool.Spec()
+	spec, form := tool.Spec(), in.formOf(tool)
+	var others map[string]string
+	if isOurs(tool) {
+		others = otherNames(spec.Name, form)
+	}
+	if form != nil {
+		spec = form.spec(tool)
+	}
 	if !validName.MatchString(spec.Name) {
 		return nil, fmt.Errorf("%q is not a valid tool name: it must be 1 to 64 letters, digits, underscores and hyphens", spec.Name)
 	}
-	input, err := newInputs(spec)
+	input, err := newInputs(spec, others)
 	if err != nil {
 		return nil, fmt.Errorf("the schema of tool %q: %w", spec.Name, err)
 	}
-	return &bound{tool, spec, input}, nil
+	return &bound{tool, spec, form, input}, nil
 }
 
 // check returns the input for the tool, or what is wrong with it.
@@ -73,6 +82,9 @@ func (b *bound) call(ctx context.Context, env *Env, input json.RawMessage) (Resu
 			}
 			returned <- o
 		}()
+		if b.form != nil {
+			input = b.form.translate(input)
+		}
 		result, err := b.tool.Call(ctx, env, input)
 		o = outcome{result, err}
 	}()

@@ -122,6 +122,9 @@ func (s *Session) run(ctx context.Context, call Call, state State, secrets *open
 		Sandbox: s.sandbox, Workdir: s.workdir, State: state, Secrets: secrets.of(call.Name), ExecID: call.ExecID,
 		redactor: secrets.redactor, kept: s.kept, background: s.background,
 	}
+	if b.form != nil {
+		env.speaks = s.dialect.voice
+	}
 	if call.Output != nil {
 		live := &liveOutput{to: secrets.redactor.Writer(call.Output)}
 		defer live.end()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -51,7 +52,10 @@ func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		return *problem, nil
 	}
 	if in.OldText == in.NewText {
-		return Errorf("cannot edit %s: old_text and new_text are the same", env.name(in.Path)), nil
+		return Errorf("%s", env.voice().refused(env, in, refusal{same: true})), nil
+	}
+	if in.OldText == "" {
+		return in.create(ctx, env)
 	}
 	edit := fsops.Edit{Old: []byte(in.OldText), New: []byte(in.NewText), All: in.ReplaceAll}
 	edited, err := env.Sandbox.Edit(ctx, env.Path(in.Path), []fsops.Edit{edit}, fsops.EditOptions{})
@@ -61,14 +65,44 @@ func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	if err != nil {
 		return failed(ctx, env, "edit", in.Path, err)
 	}
-	text := fmt.Sprintf("Edited %s (%s)\n%s", in.Path, count(edited.Occurrences[0], "replacement"), shortDiff(env, edited))
+	text := env.voice().edited(env, in, edited)
 	if edited.Write.InPlace {
-		text += inPlace + "\n"
+		text = endLine(text) + inPlace + "\n"
 	}
 	if note := env.markerNote(in.NewText); note != "" {
-		text += note + "\n"
+		text = endLine(text) + note + "\n"
 	}
 	return Text(text), nil
+}
+
+func (ownVoice) edited(env *Env, in editInput, r fsops.EditResult) string {
+	return fmt.Sprintf("Edited %s (%s)\n%s", in.Path, count(r.Occurrences[0], "replacement"), shortDiff(env, r))
+}
+
+// create makes a file with the new text: some dialects edit a file that is not there
+// by replacing nothing. In the others the old text is never empty.
+func (in editInput) create(ctx context.Context, env *Env) (Result, error) {
+	written, err := env.Sandbox.Write(ctx, env.Path(in.Path), strings.NewReader(in.NewText), fsops.WriteOptions{Parents: true, Exclusive: true})
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return Errorf("%s", env.voice().refused(env, in, refusal{exists: true})), nil
+	case err != nil:
+		return failed(ctx, env, "edit", in.Path, err)
+	}
+	text := env.voice().edited(env, in, fsops.EditResult{Occurrences: []int{1}, Write: written})
+	if note := env.markerNote(in.NewText); note != "" {
+		text = endLine(text) + note + "\n"
+	}
+	return Text(text), nil
+}
+
+// refusal is why an edit was not made.
+type refusal struct {
+	same   bool   // both texts are the same
+	exists bool   // the file was to be new
+	count  int    // how often the old text is in the file
+	hint   string // what else is known about an old text that is not in the file
+	lines  []string
 }
 
 // shortDiff returns the diff, cut to the limits of a result.
@@ -86,27 +120,44 @@ func shortDiff(env *Env, edited fsops.EditResult) string {
 
 // refused says why the text was not replaced.
 func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditError) Result {
-	if failure.Count == 0 {
-		hint := "Read the file, and copy the text from it exactly, including white space."
-		switch {
-		case env.markerNote(in.OldText) != "":
-			hint = "It contains a placeholder where the file has a secret: edit the text before or after that."
-		case failure.Hint != "":
-			hint = strings.ToUpper(failure.Hint[:1]) + failure.Hint[1:] + ". " + hint
-		}
-		return Errorf("cannot edit %s: old_text is not in it; nothing was changed. %s", env.name(in.Path), hint)
-	}
-	where := ""
-	switch lines := occurrences(ctx, env, in); len(lines) {
-	case 0:
-	case 1:
-		where = " (on line " + lines[0] + ")"
+	why := refusal{count: failure.Count}
+	switch {
+	case failure.Count > 0:
+		why.lines = occurrences(ctx, env, in)
+	case env.markerNote(in.OldText) != "":
+		why.hint = "It contains a placeholder where the file has a secret: edit the text before or after that."
 	default:
-		where = " (on lines " + strings.Join(lines, ", ") + ")"
+		why.hint = "Read the file, and copy the text from it exactly, including white space."
+		if failure.Hint != "" {
+			why.hint = strings.ToUpper(failure.Hint[:1]) + failure.Hint[1:] + ". " + why.hint
+		}
 	}
-	return Errorf("cannot edit %s: old_text occurs %d times in it%s; nothing was changed. "+
+	return Errorf("%s", env.voice().refused(env, in, why))
+}
+
+func (ownVoice) refused(env *Env, in editInput, r refusal) string {
+	switch {
+	case r.same:
+		return fmt.Sprintf("cannot edit %s: old_text and new_text are the same", env.name(in.Path))
+	case r.exists:
+		return fmt.Sprintf("cannot create %s: it is there already", env.name(in.Path))
+	case r.count == 0:
+		return fmt.Sprintf("cannot edit %s: old_text is not in it; nothing was changed. %s", env.name(in.Path), r.hint)
+	}
+	return fmt.Sprintf("cannot edit %s: old_text occurs %d times in it%s; nothing was changed. "+
 		"Include more of the text around the one that you mean in old_text, or set replace_all to change all of them.",
-		env.name(in.Path), failure.Count, where)
+		env.name(in.Path), r.count, r.where())
+}
+
+// where says on which lines the old text is, if that is known.
+func (r refusal) where() string {
+	switch len(r.lines) {
+	case 0:
+		return ""
+	case 1:
+		return " (on line " + r.lines[0] + ")"
+	}
+	return " (on lines " + strings.Join(r.lines, ", ") + ")"
 }
 
 // occurrences returns the numbers of the first lines where the old text begins,

@@ -33,7 +33,19 @@ type Env struct {
 	redactor   *secret.Redactor
 	kept       *keptOutputs
 	background *background
+	speaks     voice // nil for the tools' own
 }
+
+// voice says what came of the operations of the tools of this package.
+func (e *Env) voice() voice {
+	if e.speaks == nil {
+		return ownVoice{}
+	}
+	return e.speaks
+}
+
+// ownVoice is the voice of this package's own dialect.
+type ownVoice struct{}
 
 // Path returns the path in the sandbox for a name from a model. An empty name
 // means the workdir.
@@ -42,6 +54,19 @@ func (e *Env) Path(name string) string {
 		return name
 	}
 	return path.Join(e.Workdir, name)
+}
+
+// fromWorkdir returns a path relative to the working directory, if it lies in there and
+// the directory is known.
+func (e *Env) fromWorkdir(name string) string {
+	workdir := e.Workdir
+	if e.Sandbox != nil && !path.IsAbs(workdir) && path.IsAbs(name) {
+		workdir = path.Join(e.Sandbox.Workdir, workdir)
+	}
+	if rest, ok := strings.CutPrefix(name, strings.TrimSuffix(workdir, "/")+"/"); ok && workdir != "" {
+		return rest
+	}
+	return name
 }
 
 // quote returns a text from a model, quoted for an error. It redacts secrets

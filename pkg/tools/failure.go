@@ -65,9 +65,13 @@ func failed(ctx context.Context, env *Env, doing, name string, err error) (Resul
 	case strings.IndexByte(name, 0) >= 0:
 		return Errorf("cannot %s %s: a path cannot contain a NUL byte.", doing, env.name(name)), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return Errorf("cannot %s %s: there is no such file or directory. %s", doing, env.name(name), offer(ctx, env, name)), nil
+		return Errorf("%s", env.voice().missing(env, doing, name, offer(ctx, env, name))), nil
 	}
 	return Errorf("cannot %s %s: %s", doing, env.name(name), reason(err)), nil
+}
+
+func (ownVoice) missing(env *Env, doing, name, offer string) string {
+	return fmt.Sprintf("cannot %s %s: there is no such file or directory. %s", doing, env.name(name), offer)
 }
 
 // reasons explain errors to a model, and say what to try.
@@ -76,7 +80,7 @@ var reasons = []struct {
 	text string
 }{
 	{fsops.ErrProtected, "it is protected, and must not be changed in any way. Leave it as it is."},
-	{syscall.EISDIR, "it is a directory. Use Glob with a pattern such as \"*\" and this cwd to list it."},
+	{syscall.EISDIR, "it is a directory. Use Glob with a pattern such as \"*\" in it to list it."},
 	{syscall.ENOTDIR, "a part of the path is a file, not a directory."},
 	{fsops.ErrNotRegular, "it is a device, a FIFO or a socket, not a file."},
 	{syscall.EROFS, "it is on a read-only file system."},

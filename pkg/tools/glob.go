@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -40,6 +41,16 @@ type globInput struct {
 	Pattern string `json:"pattern"`
 	Cwd     string `json:"cwd"`
 	Limit   int    `json:"limit"`
+	// Files leaves out directories, and ByTime sorts by the time of change.
+	Files  bool `json:"files"`
+	ByTime bool `json:"by_time"`
+}
+
+// globbed is what matches a pattern.
+type globbed struct {
+	listing
+	truncated bool // by the limit of matches
+	ignored   bool // all of it is what is usually left out
 }
 
 // Call implements Tool.
@@ -51,13 +62,10 @@ func (Glob) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	if in.Limit == 0 {
 		in.Limit = DefaultGlobLimit
 	}
-	found := &listing{}
-	err := in.find(ctx, env, true, found)
+	found, err := in.find(ctx, env, true)
 	if err == nil && found.text.Len() == 0 {
-		found = &listing{}
-		if err = in.find(ctx, env, false, found); found.text.Len() > 0 {
-			found.note("all of these are excluded by .gitignore, or in .git")
-		}
+		found, err = in.find(ctx, env, false)
+		found.ignored = true
 	}
 	if err != nil {
 		if bad := badPattern(env, err, "Write a backslash before a character of *?[{ that stands for itself."); bad != nil {
@@ -65,7 +73,17 @@ func (Glob) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		}
 		return failed(ctx, env, "search in", in.directory(err), err)
 	}
-	return found.result("no files match"), nil
+	return env.voice().paths(env, in, found), nil
+}
+
+func (ownVoice) paths(_ *Env, in globInput, found *globbed) Result {
+	if found.truncated {
+		found.note("these are the first %d: there are more. Make the pattern narrower, or raise limit", in.Limit)
+	}
+	if found.ignored && found.text.Len() > 0 {
+		found.note("all of these are excluded by .gitignore, or in .git")
+	}
+	return found.result("(no files match)")
 }
 
 // directory returns the directory that an error is about, as the model named it.
@@ -76,25 +94,53 @@ func (in globInput) directory(err error) string {
 	return in.Cwd
 }
 
-func (in globInput) find(ctx context.Context, env *Env, ignore bool, found *listing) error {
-	var stats fsops.GlobStats
-	opts := fsops.GlobOptions{Dir: env.Path(in.Cwd), Limit: in.Limit, Ignore: ignore, Sort: fsops.GlobByName, Stats: &stats}
-	for m, err := range env.Sandbox.Glob(ctx, in.Pattern, opts) {
+// find finds at most Limit matches.
+func (in globInput) find(ctx context.Context, env *Env, ignore bool) (*globbed, error) {
+	found, n := &globbed{}, 0
+	for m, err := range env.Sandbox.Glob(ctx, in.Pattern, in.options(env, ignore)) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
 			found.skipAll(skipped)
 			break
 		}
 		if err != nil {
-			return err
+			return found, err
 		}
-		if !found.add(m.Path + slashOf(m.Type)) {
-			return nil
+		if in.Files && m.Type.IsDir() {
+			continue
+		}
+		if n++; n > in.Limit {
+			found.truncated = true
+			break
+		}
+		if !found.add(in.name(env, m)) {
+			break
 		}
 	}
-	if stats.Truncated {
-		found.note("these are the first %d: there are more. Make the pattern narrower, or raise limit", in.Limit)
+	return found, nil
+}
+
+// options returns the options of the search. It finds one match more than Limit, so
+// that one sees whether there are more; with directories to leave out, any number.
+func (in globInput) options(env *Env, ignore bool) fsops.GlobOptions {
+	opts := fsops.GlobOptions{Dir: env.Path(in.Cwd), Limit: in.Limit + 1, Ignore: ignore, Sort: fsops.GlobByName}
+	if in.Files {
+		opts.Limit = 0
 	}
-	return nil
+	if in.ByTime {
+		opts.Sort = fsops.GlobByTime
+	}
+	return opts
+}
+
+// name returns the path of a match as the model is told it.
+func (in globInput) name(env *Env, m fsops.GlobMatch) string {
+	switch {
+	case !in.Files:
+		return m.Path + slashOf(m.Type)
+	case path.IsAbs(m.Path):
+		return env.fromWorkdir(m.Path)
+	}
+	return env.fromWorkdir(path.Join(in.Cwd, m.Path))
 }
 
 // slashOf returns the slash that paths of directories end with.

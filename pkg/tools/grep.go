@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -45,6 +48,40 @@ type grepInput struct {
 	CaseSensitive *bool  `json:"case_sensitive"`
 	Limit         int    `json:"limit"`
 	Context       int    `json:"context"`
+	grepMore
+}
+
+// grepMore is what other dialects can ask for.
+type grepMore struct {
+	Mode       string   `json:"mode"` // grepContent, grepFiles or grepCount
+	Globs      []string `json:"globs"`
+	Type       string   `json:"type"`
+	IgnoreCase bool     `json:"ignore_case"`
+	Multiline  bool     `json:"multiline"`
+	Before     int      `json:"before"`
+	After      int      `json:"after"`
+	Numbers    *bool    `json:"numbers"` // of lines; yes by default
+	Only       bool     `json:"only"`    // the matches, not their lines
+	// Paged bounds the lines of the answer, of which it leaves out the first Skip,
+	// to Head (0: all). Limit does not count then.
+	Paged bool `json:"paged"`
+	Skip  int  `json:"skip"`
+	Head  *int `json:"head_limit"`
+}
+
+// The modes of a search.
+const (
+	grepContent = "content"
+	grepFiles   = "files_with_matches"
+	grepCount   = "count"
+)
+
+// matches shows the results of a search.
+type matches interface {
+	// show shows a result, and reports whether to go on.
+	show(r fsops.GrepResult) bool
+	skipAll(skipped *fsops.SkippedError)
+	end(stats fsops.GrepStats) Result
 }
 
 // Call implements Tool.
@@ -56,12 +93,19 @@ func (Grep) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	if in.Limit == 0 {
 		in.Limit = DefaultGrepLimit
 	}
-	found := &grepListing{env: env, context: in.Context, limit: in.Limit}
-	opts := in.options(env)
-	opts.Stats = &found.stats
-	for r, err := range env.Sandbox.Grep(ctx, in.Pattern, opts) {
+	opts, problem := in.options(env)
+	if problem != nil {
+		return *problem, nil
+	}
+	var stats fsops.GrepStats
+	opts.Stats = &stats
+	pattern, found := in.Pattern, env.voice().matches(env, in)
+	if in.Multiline {
+		pattern = "(?s)" + pattern
+	}
+	for r, err := range env.Sandbox.Grep(ctx, pattern, opts) {
 		if err == nil {
-			if found.show(r); found.full {
+			if in.wants(r.Path) && !found.show(r) {
 				break
 			}
 			continue
@@ -75,22 +119,84 @@ func (Grep) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		}
 		return failed(ctx, env, "search in", in.Path, err)
 	}
-	return found.end(), nil
+	return found.end(stats), nil
 }
 
-func (in grepInput) options(env *Env) fsops.GrepOptions {
+// options returns the options of the search, or what is wrong with them.
+func (in grepInput) options(env *Env) (fsops.GrepOptions, *Result) {
 	opts := fsops.GrepOptions{
-		IgnoreCase: in.CaseSensitive != nil && !*in.CaseSensitive,
-		Before:     in.Context, After: in.Context, Limit: in.Limit,
+		IgnoreCase: in.IgnoreCase || in.CaseSensitive != nil && !*in.CaseSensitive,
+		Multiline:  in.Multiline, Spans: in.Only, Report: in.report(),
+		Before: max(in.Context, in.Before), After: max(in.Context, in.After), Limit: in.Limit,
 		Hidden: true, Sort: true, MaxLine: maxGrepText,
 	}
-	if path := env.Path(in.Path); path != "" {
-		opts.Paths = []string{path}
+	if in.Paged {
+		opts.Limit = in.most()
+	}
+	if where := env.Path(in.Path); where != "" {
+		opts.Paths = []string{where}
 	}
 	if in.Glob != "" {
 		opts.Include = []string{in.Glob}
 	}
-	return opts
+	for _, glob := range in.Globs {
+		if not, ok := strings.CutPrefix(glob, "!"); ok {
+			opts.Exclude = append(opts.Exclude, not)
+		} else {
+			opts.Include = append(opts.Include, glob)
+		}
+	}
+	if in.Type != "" {
+		globs := fileTypes[in.Type]
+		if globs == nil {
+			problem := Errorf("unrecognized file type: %s. Use glob, or one of the types %s", env.quote(in.Type), strings.Join(typeNames(), ", "))
+			return opts, &problem
+		}
+		if opts.Include == nil {
+			opts.Include = globs
+		}
+	}
+	return opts, nil
+}
+
+func (in grepInput) report() fsops.GrepReport {
+	switch in.Mode {
+	case grepFiles:
+		return fsops.GrepFiles
+	case grepCount:
+		return fsops.GrepCounts
+	}
+	return fsops.GrepLines
+}
+
+// head returns how many lines of the answer the model wants; 0 means all.
+func (in grepInput) head() int {
+	if in.Head == nil {
+		return defaultHead
+	}
+	return *in.Head
+}
+
+// most returns how many matches to look for, so that one sees whether there are more
+// than the model wants; 0 means all.
+func (in grepInput) most() int {
+	if in.head() == 0 || in.Mode == grepCount || in.Type != "" && in.Globs != nil {
+		return 0 // counts are of all, and a type and a glob leave out some
+	}
+	return in.Skip + in.head() + 1
+}
+
+// wants reports whether a file is of the type. The search itself knows either types
+// or globs.
+func (in grepInput) wants(name string) bool {
+	return in.Type == "" || in.Globs == nil || slices.ContainsFunc(fileTypes[in.Type], func(glob string) bool {
+		ok, _ := path.Match(glob, path.Base(name))
+		return ok
+	})
+}
+
+func (ownVoice) matches(env *Env, in grepInput) matches {
+	return &grepListing{env: env, context: in.Context, limit: in.Limit}
 }
 
 // grepListing turns the results of a search into lines of text.
@@ -100,12 +206,11 @@ type grepListing struct {
 	context, limit int
 	path           string // of the last line
 	line           int64
-	stats          fsops.GrepStats
 	cut            bool // a line was too long
 }
 
 // show adds a line. If lines are missing before it, it adds hyphens first.
-func (g *grepListing) show(r fsops.GrepResult) {
+func (g *grepListing) show(r fsops.GrepResult) bool {
 	if g.context > 0 && g.path != "" && (r.Path != g.path || r.Line != g.line+1) {
 		g.text.WriteString("--\n")
 	}
@@ -119,18 +224,18 @@ func (g *grepListing) show(r fsops.GrepResult) {
 		g.cut = true
 		text = fmt.Sprintf("%s… (+%s)", g.env.redactor.RedactHead(text), count(int(r.Cut), "byte"))
 	}
-	g.add(fmt.Sprintf("%s%s%d%s %s", r.Path, sep, r.Line, sep, text))
+	return g.add(fmt.Sprintf("%s%s%d%s %s", r.Path, sep, r.Line, sep, text))
 }
 
-func (g *grepListing) end() Result {
+func (g *grepListing) end(stats fsops.GrepStats) Result {
 	if g.cut {
 		g.note("of a long line you see the first %d bytes, and a match may come after them: use Bash with grep -o for that", maxGrepText)
 	}
-	if g.stats.Truncated {
+	if stats.Truncated {
 		g.note("these are the first %s: there are more. Make the pattern narrower, or raise limit", count(g.limit, "match"))
 	}
-	if g.stats.Binary > 0 {
-		g.note("%s left out", count(int(g.stats.Binary), "binary file"))
+	if stats.Binary > 0 {
+		g.note("%s left out", count(int(stats.Binary), "binary file"))
 	}
-	return g.result("no lines match")
+	return g.result("(no lines match)")
 }

@@ -17,12 +17,13 @@ type inputs struct {
 	tool     string
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
+	others   map[string]string // parameters by well-known other names
 	// simple says that member checks all that the schema asks for, so that the
 	// input need not be validated as a whole.
 	simple bool
 }
 
-func newInputs(spec Spec) (*inputs, error) {
+func newInputs(spec Spec, others map[string]string) (*inputs, error) {
 	schema := &jsonschema.Schema{}
 	if err := json.Unmarshal(spec.InputSchema, schema); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func newInputs(spec Spec) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inputs{spec.Name, schema, resolved, isSimple(schema)}, nil
+	return &inputs{spec.Name, schema, resolved, others, isSimple(schema)}, nil
 }
 
 // isSimple reports whether a schema is an object of plain values, with only
@@ -59,7 +60,7 @@ func isPlain(schema *jsonschema.Schema) bool {
 	}
 	rest := *schema
 	rest.Type, rest.Title, rest.Description, rest.Default, rest.Items = "", "", "", nil, nil
-	rest.Minimum, rest.ExclusiveMinimum, rest.Maximum, rest.MinLength = nil, nil, nil, nil
+	rest.Minimum, rest.ExclusiveMinimum, rest.Maximum, rest.MinLength, rest.Enum = nil, nil, nil, nil, nil
 	return isEmpty(&rest)
 }
 
@@ -111,6 +112,9 @@ func (in *inputs) member(name string, value json.RawMessage) (json.RawMessage, s
 	if schema == nil {
 		if in.isOpen() {
 			return value, ""
+		}
+		if ours := in.others[name]; ours != "" {
+			return nil, fmt.Sprintf("unknown argument %q: this tool's is %q", name, ours)
 		}
 		return nil, fmt.Sprintf("%s has no parameter %s; %s", in.tool, quote(name), in.takes())
 	}

@@ -82,7 +82,7 @@ func TestInstructionsSayTheirLimits(t *testing.T) {
 	}
 	want := []string{
 		"AGENTS.md is longer than 64 KiB: this is its beginning; read the rest from line 4097 on",
-		`CLAUDE.md could not be read: it is a directory. Use Glob with a pattern such as "*" and this cwd to list it.`,
+		`CLAUDE.md could not be read: it is a directory. Use Glob with a pattern such as "*" in it to list it.`,
 		"there are more than 200 skills: use Glob with .agents/skills/*/SKILL.md to see all",
 	}
 	if diff := cmp.Diff(want, p.Notes); diff != "" {

@@ -49,6 +49,9 @@ const (
 	tearLine = 2 << 10
 	// maxGrepText is the most bytes of a matching line in a result.
 	maxGrepText = 1000
+	// claudeGlobLimit, and defaultHead for Grep, are the limits that the tools of
+	// Claude Code have.
+	claudeGlobLimit, defaultHead = 100, 250
 	// keptFiles is how many whole outputs a session keeps in its sandbox: the
 	// model reads them soon or not at all.
 	keptFiles = 8

@@ -57,8 +57,17 @@ func (l *listing) note(format string, args ...any) {
 	l.notes = append(l.notes, "("+fmt.Sprintf(format, args...)+")")
 }
 
-// result returns the lines and notes. If there are no lines, it says none.
+// result returns the lines and notes. Without lines it begins with none.
 func (l *listing) result(none string) Result {
+	text := l.text.String()
+	if text == "" {
+		text = none + "\n"
+	}
+	return Text(strings.TrimSuffix(text+l.remarks(), "\n"))
+}
+
+// remarks returns the notes, each in a line.
+func (l *listing) remarks() string {
 	if l.full {
 		l.note("truncated at %d KiB: there is more. Make the pattern narrower", MaxText>>10)
 	}
@@ -69,12 +78,9 @@ func (l *listing) result(none string) Result {
 		}
 		l.note("could not be read: %s%s", strings.Join(l.skipped, "; "), more)
 	}
-	text := l.text.String()
-	if text == "" {
-		text = "(" + none + ")\n"
-	}
+	var text strings.Builder
 	for _, n := range l.notes {
-		text += n + "\n"
+		text.WriteString(n + "\n")
 	}
-	return Text(strings.TrimSuffix(text, "\n"))
+	return text.String()
 }

@@ -63,7 +63,7 @@ func (Read) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	}
 	switch {
 	case !isBinary(lines.Text):
-		return in.show(env, lines), nil
+		return env.voice().lines(env, in, lines), nil
 	case lines.First == 1 && isImage(lines.Text):
 		if result, is, err := readImage(ctx, env, in.Path); is || err != nil {
 			return result, err
@@ -72,8 +72,8 @@ func (Read) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	return notText(env.name(in.Path), lines), nil
 }
 
-// show returns the lines of a text, after a header.
-func (in readInput) show(env *Env, lines fsops.Lines) Result {
+// lines shows the lines of a text, after a header.
+func (ownVoice) lines(env *Env, in readInput, lines fsops.Lines) Result {
 	text := string(lines.Text)
 	switch {
 	case lines.Attr.Size == 0 && text == "":

@@ -41,9 +41,22 @@ func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Resu
 		out.discard()
 		return Result{}, err
 	}
-	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Process.Omitted()))
-	result.IsError = status.Reason != podapi.Exited && status.Reason != podapi.Signalled
-	return result, nil
+	return env.voice().ran(ranCommand{out.end(ctx), *status, cmd.Process.Omitted(), cmd.Timeout, slow}), nil
+}
+
+// ranCommand is a command that has ended in the foreground.
+type ranCommand struct {
+	output  string
+	status  podapi.ExitStatus
+	omitted int64
+	timeout time.Duration
+	slow    string // what to try if it timed out
+}
+
+func (ownVoice) ran(c ranCommand) Result {
+	result := Text(report(c.output, ending(c.status, c.timeout, c.slow), c.omitted))
+	result.IsError = c.status.Reason != podapi.Exited && c.status.Reason != podapi.Signalled
+	return result
 }
 
 // isLost reports whether the sandbox was lost together with a command. A model can

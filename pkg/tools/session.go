@@ -25,6 +25,11 @@ type Options struct {
 	// TempDir is a directory of the sandbox. The session creates its own
 	// directory there when it has to keep a long output. Empty means /tmp.
 	TempDir string
+	// Dialect is how a model knows the tools of this package: empty or
+	// "podagent" as their Specs say; "claude-code" by the names and parameters of
+	// the tools of Claude Code, which also answer in their words. [Dialects] has
+	// all. Tools of hosts are the same in each.
+	Dialect string
 }
 
 // Session is a set of tools that one model uses in one sandbox. It may be used
@@ -32,6 +37,7 @@ type Options struct {
 type Session struct {
 	sandbox    *launcher.Sandbox
 	workdir    string
+	dialect    *dialect
 	tools      []*bound
 	byName     map[string]*bound
 	err        error // what is wrong with the tools
@@ -44,7 +50,7 @@ type Session struct {
 }
 
 // New returns a session with these tools. It does not touch the sandbox. If
-// something is wrong with the tools, such as two with one name,
+// something is wrong with the tools, such as two with one name, or with the dialect,
 // [Session.Prepare] and every call return that error. The caller keeps the
 // sandbox, and closes it.
 func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
@@ -55,8 +61,11 @@ func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 		background: &background{},
 		state:      State{}.with(opts.State),
 	}
+	if s.dialect, s.err = dialectOf(opts.Dialect); s.err != nil {
+		return s
+	}
 	for _, tool := range tools {
-		b, err := bind(tool)
+		b, err := bind(tool, s.dialect)
 		if err == nil && s.byName[b.spec.Name] != nil {
 			err = fmt.Errorf("there are two tools with the name %q", b.spec.Name)
 		}

@@ -18,7 +18,7 @@
 //   - A result that hit a limit says so, and how to get the rest.
 //   - Inputs are checked against the tool's schema before the tool sees them. If
 //     a parameter is unknown, missing or of a wrong type, the result says so in a
-//     sentence. Some models send numbers as strings, so "10" is accepted as 10
+//     sentence, with the right name for one that other agents have. Some models send numbers as strings, so "10" is accepted as 10
 //     for an integer or a number, "true" as true for a boolean, and 10.0 as 10.
 //     A null means that the parameter is left out.
 //   - Secrets appear only in the environment of commands. They are redacted from
@@ -28,6 +28,10 @@
 //     /proc, and files that a command writes are not redacted.
 //   - If a tool panics, or does not end when its context does, only its call
 //     fails.
+//
+// Models are trained with the tools of certain agents. [Options].Dialect gives the
+// tools of this package the names, parameters and answers of another agent's. What
+// they do is the same.
 //
 // Hosts can add tools of their own with the same interface. [Func] makes a tool
 // from a function.

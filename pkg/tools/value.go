@@ -79,8 +79,22 @@ func outOfRange(value json.RawMessage, schema *jsonschema.Schema) string {
 		if schema.MinLength != nil && *schema.MinLength > 0 && len(value) == len(`""`) {
 			return "not be empty"
 		}
+		return notOneOf(value, schema.Enum)
 	}
 	return ""
+}
+
+// notOneOf says what a string must be that is none of those in a schema, if it has any.
+func notOneOf(value json.RawMessage, these []any) string {
+	var text string
+	if len(these) == 0 || json.Unmarshal(value, &text) == nil && slices.Contains(these, any(text)) {
+		return ""
+	}
+	var names []string
+	for _, name := range these {
+		names = append(names, fmt.Sprint(name))
+	}
+	return fmt.Sprintf("be one of %s, not %s", strings.Join(names, ", "), describe(value))
 }
 
 // article returns types with articles, for a sentence.

@@ -51,7 +51,7 @@ func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result,
 	if err != nil {
 		return failed(ctx, env, "write", in.Path, err)
 	}
-	text := fmt.Sprintf("Wrote %s (%s, %s)", in.Path, count(countLines(in.Content), "line"), count(len(in.Content), "byte"))
+	text := env.voice().wrote(in, written)
 	if written.InPlace {
 		text += "\n" + inPlace
 	}
@@ -59,4 +59,8 @@ func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result,
 		text += "\n" + note
 	}
 	return Text(text), nil
+}
+
+func (ownVoice) wrote(in writeInput, _ fsops.WriteResult) string {
+	return fmt.Sprintf("Wrote %s (%s, %s)", in.Path, count(countLines(in.Content), "line"), count(len(in.Content), "byte"))
 }
