@@ -119,19 +119,24 @@ needs:
 gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -vet=off -count=1 -timeout $(if $(PODAGENT_TEST_FULL),4h,1h)
 
-# The packages to test without the race detector: they have tests that cannot run with it
-# (of memory and of other programs), or they start programs that it does not see, or they are of
-# vector instructions.
-PLAIN = . ./clients ./images/... ./cmd/orchestrator/... ./pkg/fsops/internal/linere $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
-	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
+# The packages to test without the race detector: they only read files or start programs that it
+# does not see, or they are of vector instructions, or of processes, which podagent starts without cgo.
+PLAIN = . ./clients ./images/... ./cmd/orchestrator/... ./pkg/fsops ./pkg/fsops/internal/linere ./cmd/podagent/internal/proc
+# Of the others, unless all are to run, the tests that run without it are those that cannot run with
+# it (of memory and of other programs), and those that "make race" leaves out.
+UNRACED_FILES = $(shell git grep -lE '^//go:build.*!race|^func Test(Cluster)?Scripts' -- '*_test.go' ':!test')
+PARTS = $(filter-out $(PLAIN) ./. ./images/% ./cmd/orchestrator,$(sort $(patsubst %/,./%,$(dir $(UNRACED_FILES)))))
+PARTS_RUN = $(if $(PODAGENT_TEST_FULL),,-run '$(UNRACED)$(shell git grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' -- \
+	$$(git grep -l '^//go:build.*!race' -- $(UNRACED_FILES)) | sed 's/func \(.*\)/|^\1$$/' | tr -d '\n')')
+
 # The packages to test with it: all but the module's own, the clients' and the CLI's, which only
-# read files and start programs. Those whose tests need pods run with the tests on sandboxes. Of these, unless all
-# are to run, these are only the tests of the hardest parts of the client: cuts, owners, lazy
-# sandboxes, sessions. Left out are scripts, which start programs, and long computations of one
-# goroutine; these tests have run without it.
+# read files and start programs. Those whose tests need pods run with the tests on sandboxes. Of
+# these, unless all are to run, these are only the tests of the hardest parts of the client: cuts,
+# owners, lazy sandboxes, sessions. Left out are scripts and fork bombs, which start programs, and
+# long computations of one goroutine; these tests have run without it.
 ON_PODS = $(sort $(patsubst %/,./%,$(dir $(shell git grep -lwE '(New|Own|Disrupted)Cluster' -- 'pkg/*_test.go'))))
 RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e /clients -e ^\\.$$ -e /cmd/orchestrator$$))
-UNRACED := ^Test(Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic
+UNRACED := ^Test(Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic|HugePatterns|RequiredLiteral|MillionIDs|FewIDs|ForkBomb|ForkStorm
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
 # Eight tests at once even on few processors, since they mostly wait for their pods, but of one
@@ -141,6 +146,7 @@ e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=T
 	@$(call gotest,e2e) -p 1 -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
+	@[ -n "$(PKG)" ] || { $(call gotest,unit-parts) -p 2 $(PARTS_RUN) $(PARTS); }
 	@$(call gotest,unit) -p 2 $(or $(PKG),$(PLAIN))
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
