@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
@@ -44,6 +47,7 @@ const tokenSize = 16
 type gatewayFlags struct {
 	http     httpFlags
 	keys     string
+	madeUp   string // the token, if nobody gave one
 	domain   string
 	linkKeys string
 	accounts bool
@@ -159,7 +163,7 @@ func (o *gatewayFlags) check(a *app) (err error) {
 	if (o.cert == "") != (o.certKey == "") {
 		return usagef("--tls-cert and --tls-key need each other")
 	}
-	if err := o.checkLimits(); err != nil {
+	if err := errors.Join(o.checkLimits(), checkDomain(o.domain)); err != nil {
 		return err
 	}
 	if o.http.secure = o.cert != ""; o.http.secure {
@@ -181,6 +185,20 @@ func (o *gatewayFlags) checkLimits() error {
 		return usagef("--drain-delay %v is less than nothing", o.drainDelay)
 	case o.connections < 1:
 		return usagef("--max-connections %d is less than 1", o.connections)
+	}
+	return nil
+}
+
+// checkDomain says whether names below a domain can be the hosts of servers.
+func checkDomain(domain string) error {
+	_, port, err := net.SplitHostPort(domain)
+	if err != nil { // there is no port
+		port = "0"
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	host := strings.TrimSuffix(domain, ":"+port)
+	if domain != "" && (err != nil || net.ParseIP(host) != nil || len(validation.IsDNS1123Subdomain(gateway.HostIn(domain))) > 0) {
+		return usagef("--domain %q is not a name of DNS, with a port or without one", domain)
 	}
 	return nil
 }
@@ -218,9 +236,8 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 		}
 		return gateway.OneTenant{Name: soleTenant, Token: token}, nil
 	}
-	token := o.e2b.token()
-	a.note("the token of callers, made up for this time, is %s", token)
-	return gateway.OneTenant{Name: soleTenant, Token: token}, nil
+	o.madeUp = o.e2b.token()
+	return gateway.OneTenant{Name: soleTenant, Token: o.madeUp}, nil
 }
 
 // keyFile returns the file of keys, without mistakes at the start.

@@ -20,9 +20,9 @@ func (a *app) serveHealth(o *gatewayFlags, g *gateway.Gateway, seen *telemetry) 
 	if o.healthAt == nil {
 		return nil, nil
 	}
-	listener, err := net.ListenTCP("tcp", o.healthAt)
+	listener, err := listenAt(o.http.flags.Lookup("health-listen"), o.healthAt)
 	if err != nil {
-		return nil, local(err)
+		return nil, err
 	}
 	h := &healthServer{listener: listener, server: &http.Server{
 		Handler: serving.KeepAll(healthMux(a, g, seen)), ReadTimeout: healthTime, WriteTimeout: healthTime, IdleTimeout: idleConnTime, MaxHeaderBytes: requestHeaderBytes,

@@ -18,9 +18,9 @@ import (
 
 // serveGateway serves until ctx ends, and then until callers have left, or its patience ends.
 func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) (failed error) {
-	listener, err := net.ListenTCP("tcp", o.http.listen)
+	listener, err := listenAt(o.http.flags.Lookup("listen"), o.http.listen)
 	if err != nil {
-		return local(err)
+		return err
 	}
 	defer listener.Close()
 	if options.Domain == "localhost" { // nothing stands before it
@@ -94,7 +94,7 @@ func (a *app) gatewayServer(g *gateway.Gateway, pair *serving.KeyPair) *http.Ser
 	return server
 }
 
-// printGateway says where the gateway serves: beside the audit log if that goes to standard output.
+// printGateway says where the gateway serves, and by which token if it made that up: beside the audit log if that goes to standard output.
 func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatewayFlags) error {
 	where := struct {
 		URL    string `json:"url"`
@@ -102,6 +102,9 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatew
 	}{URL: "http://" + listener.Addr().String()}
 	if o.pair != nil {
 		where.URL = "https://" + listener.Addr().String()
+	}
+	if o.madeUp != "" {
+		a.note("the token of callers, made up for this time, is %s", o.madeUp)
 	}
 	if health != nil {
 		where.Health = "http://" + health.listener.Addr().String()

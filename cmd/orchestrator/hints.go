@@ -180,7 +180,7 @@ func isOp(op string, classes ...error) func(error) bool {
 // isHere reports whether err comes from this machine and not from the sandbox.
 func isHere(err error) bool {
 	sandbox, ok := errors.AsType[*sandboxError](err)
-	return ok && sandbox.launching || errors.As(err, new(*localError))
+	return ok && sandbox.launching || errors.As(err, new(*localError)) || errors.As(err, new(usageError))
 }
 
 // isOutsideLink reports whether err says that an archive has a symbolic link which leads

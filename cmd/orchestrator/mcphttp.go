@@ -67,17 +67,17 @@ const mcpPath = "/mcp"
 
 // listenMCP serves clients. open begins their sessions.
 func (a *app) listenMCP(ctx context.Context, opts *mcpOptions, open openSession) error {
-	options, err := opts.http.handler(ctx, a)
+	listener, err := listenAt(opts.http.flags.Lookup("http"), opts.http.listen)
 	if err != nil {
 		return err
 	}
+	options, err := opts.http.handler(ctx, a)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	handler, err := mcpserver.NewHandler(open, options)
 	if err != nil {
-		return usageError{err}
-	}
-	listener, err := net.ListenTCP("tcp", opts.http.listen)
-	if err != nil {
-		return local(err)
+		return errors.Join(usageError{err}, listener.Close())
 	}
 	a.serversIsolateNothing()
 	url := "http://" + listener.Addr().String() + mcpPath

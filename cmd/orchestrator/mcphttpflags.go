@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,6 +98,15 @@ func resolveListener(flag *pflag.Flag, text string) (*net.TCPAddr, error) {
 	return addr, nil
 }
 
+// listenAt listens at the address of a flag.
+func listenAt(flag *pflag.Flag, addr *net.TCPAddr) (*net.TCPListener, error) {
+	listener, err := net.ListenTCP("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, usagef("%s: another program listens at %s: give another port, or 0 for a free one", settings.Origin(flag), addr)
+	}
+	return listener, local(err)
+}
+
 // handler returns the options of the handler.
 func (h *httpFlags) handler(ctx context.Context, a *app) (mcpserver.HandlerOptions, error) {
 	token, err := h.token(ctx, a)
@@ -132,7 +143,7 @@ func readToken(ctx context.Context, path string) (string, error) {
 func checkPrivate(what, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot read %s: %w", what, err)
 	}
 	if err := fsops.CheckPrivate(info); err != nil {
 		return fmt.Errorf("%s in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", what, path, err)

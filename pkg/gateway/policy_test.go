@@ -57,7 +57,7 @@ func TestLocalSandboxesRefuseWhatOnlyPodsHave(t *testing.T) {
     volumes: [{name: code, claim: shared}]`)
 	for body, field := range map[string]string{
 		`{"image":"alpine"}`: "image", `{"pool":"go"}`: "pool", `{"cpu":"1"}`: "cpu or memory", `{"memory":"1Gi"}`: "cpu or memory",
-		`{"storage":"1Gi"}`: "storage or keep", `{"keep":true}`: "storage or keep", `{"lifetime_seconds":60}`: "lifetime_seconds", `{"idle_seconds":60}`: "idle_seconds",
+		`{"storage":"1Gi"}`: "storage, keep or auto_pause", `{"keep":true}`: "storage, keep or auto_pause", `{"lifetime_seconds":60}`: "lifetime_seconds", `{"idle_seconds":60}`: "idle_seconds",
 		`{"volumes":[{"name":"code","mount":"/x"}]}`: "volumes",
 	} {
 		d.walk(step{"POST", "/api/v1/sandboxes", body, nil, 422, `"detail":"` + field + ` is set, but the local launcher makes no pods.*"class":"invalid"`})

@@ -254,7 +254,7 @@ func amount(name, asked, least string, usual, most resource.Quantity) (resource.
 // bodyNames are what a create calls the fields of a Spec.
 var bodyNames = map[string]string{
 	"Env": "env", "Git.URL": "git.url", "Git.Ref": "git.ref", "Git.Username": "git.username", "Git.Password": "git.password",
-	"Pod.Image": "image", "Pod.Resources": "cpu or memory", "Pod.Volumes": "volumes", "Pod.Workspace": "storage or keep", "Pod.Workspace.Keep": "keep",
+	"Pod.Image": "image", "Pod.Resources": "cpu or memory", "Pod.Volumes": "volumes", "Pod.Workspace": "storage, keep or auto_pause", "Pod.Workspace.Keep": "keep",
 	"Pod.Lifetime": "lifetime_seconds", "Pod.IdleTimeout": "idle_seconds", "Take.Pool": "pool",
 }
 

@@ -175,7 +175,7 @@ var specFields = []struct{ name, field string }{
 	{"cpu or memory", "Pod.Resources"},
 	{"cpu", "Pod.Resources"},
 	{"memory", "Pod.Resources"},
-	{"storage or keep", "Pod.Workspace"},
+	{"storage, keep or auto_pause", "Pod.Workspace"},
 	{"storage", "Pod.Workspace"},
 	{"keep", "Pod.Workspace.Keep"},
 	{"git.url", "Git.URL"},
