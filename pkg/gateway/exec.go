@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -129,8 +130,8 @@ func (c *rawCall) exec() error {
 		cmd.Stdin = bytes.NewReader(in.Stdin)
 	}
 	if in.OpenStdin || in.Terminal != nil {
-		input := newOpenInput(in.Stdin)
-		defer input.end() // nothing reads it any more
+		input, end := stdin.Open(in.Stdin)
+		defer end() // nothing reads it any more
 		cmd.Stdin = input
 	}
 	if in.Terminal != nil {

@@ -112,6 +112,9 @@ func (g *Gateway) explain(ctx context.Context, err error) error {
 	if why := ended(context.Cause(ctx)); why != nil {
 		err = why
 	}
+	if why := refusalOfContent(err); why != nil {
+		err = why
+	}
 	if b, ok := errors.AsType[*busy](err); ok {
 		return huma.ErrorWithHeaders(b.problem(), http.Header{"Retry-After": {wholeSeconds(b.wait)}})
 	}

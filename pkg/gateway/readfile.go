@@ -8,9 +8,6 @@ import (
 	"github.com/podagent/podagent/pkg/gateway/internal/content"
 )
 
-// errReplaced says that a file is not the one any more that an answer is about to describe.
-var errReplaced = &busy{&refusal{http.StatusServiceUnavailable, "busy", content.ErrReplaced.Error()}, retryAfter}
-
 // readFile answers with one state of a file: its etag, its size and all its bytes belong together.
 func (c *rawCall) readFile() (err error) {
 	c.began, err = content.Serve(c.w, c.r.WithContext(c), c.sandbox.Client, c.query("path"), func(header http.Header, a fsops.Attr) {
@@ -18,8 +15,16 @@ func (c *rawCall) readFile() (err error) {
 		header.Set("Content-Type", "application/octet-stream")
 		header.Set("X-Content-Type-Options", "nosniff")
 	})
-	if errors.Is(err, content.ErrReplaced) {
-		return errReplaced
-	}
 	return err
+}
+
+// refusalOfContent returns the answer in place of a file's content; nil if that is not why there is none.
+func refusalOfContent(err error) error {
+	if errors.Is(err, content.ErrReplaced) {
+		return &busy{&refusal{http.StatusServiceUnavailable, "busy", content.ErrReplaced.Error()}, retryAfter}
+	}
+	if of, ok := errors.AsType[*content.Error](err); ok {
+		return &refusal{of.Status, classOf(of.Status), of.Error()}
+	}
+	return nil
 }

@@ -7,12 +7,11 @@ import (
 	"math"
 	"net/http"
 	"reflect"
-	"sync"
 	"syscall"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 )
 
 func (g *Gateway) stdinOperations() {
@@ -57,26 +56,17 @@ func stdinGap(offset uint64, taken int64) error {
 }
 
 func (c *rawCall) readStdin() error {
-	p, err := c.look(c.r.PathValue("exec_id"))
+	now, err := c.lookAtStdin()
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, c.stdinOf(p))
+	return c.json(http.StatusOK, stdinOf(now))
 }
 
-// look attaches to a process for a moment, to see how it is.
-func (c *rawCall) look(id string) (*podapi.Process, error) {
-	p, err := c.sandbox.Attach(c, id, podapi.AttachOptions{NoFollow: true, NoOutput: true})
-	if err == nil {
-		_ = p.Wait() // it was left at once, or has ended
-	}
-	return p, err
-}
+func stdinOf(now stdin.State) Stdin { return Stdin{now.Taken, now.Open} }
 
-// stdinOf returns what a process had taken when it was attached to.
-func (c *rawCall) stdinOf(p *podapi.Process) Stdin {
-	taken, _ := p.StdinTaken(c, -1)
-	return Stdin{taken, p.HasStdin() && p.Status() == nil}
+func (c *rawCall) lookAtStdin() (stdin.State, error) {
+	return stdin.Look(c, c.sandbox.Client, c.r.PathValue("exec_id"))
 }
 
 func (c *rawCall) writeStdin() error {
@@ -92,17 +82,36 @@ func (c *rawCall) writeStdin() error {
 	if err != nil {
 		return err
 	}
-	in := newOpenInput(data)
-	p, err := c.sandbox.Attach(c, c.r.PathValue("exec_id"), podapi.AttachOptions{Stdin: in, StdinOffset: &offset, NoOutput: true})
+	in, err := stdin.At(c, c.sandbox.Client, c.r.PathValue("exec_id"), offset)
 	if errors.Is(err, syscall.EINVAL) {
 		return c.refuseGap(offset)
 	}
 	if err != nil {
 		return err
 	}
-	defer in.end() // the run has ended then: nobody takes it for the end of the input
-	defer func() { _ = p.Detach() }()
-	return c.awaitTaken(p, offset+int64(len(data)), end, in)
+	defer in.Leave()
+	now, err := in.Put(data)
+	if err == nil && end && now.Open {
+		now, err = endStdin(in, now.Taken, offset+int64(len(data)))
+	}
+	switch {
+	case errors.Is(err, stdin.ErrClosed):
+		return stdinRefused("stdin_closed", fmt.Sprintf("the command takes no more input: it took %d bytes", now.Taken), now.Taken)
+	case err != nil:
+		return err
+	}
+	return c.json(http.StatusOK, stdinOf(now))
+}
+
+// endStdin ends input at an offset, where it must be.
+func endStdin(in *stdin.Input, taken, at int64) (stdin.State, error) {
+	if taken > at {
+		return stdin.State{}, stdinRefused("conflict", fmt.Sprintf("the input cannot end at offset %d: %d bytes were taken", at, taken), taken)
+	}
+	if err := in.Close(); err != nil {
+		return stdin.State{}, err
+	}
+	return in.Closed()
 }
 
 // stdinOffset returns where the input of a request begins.
@@ -110,55 +119,16 @@ func (c *rawCall) stdinOffset() (int64, error) {
 	if c.queries.Has("offset") {
 		return c.number("offset", math.MaxInt64-stdinLimit)
 	}
-	p, err := c.look(c.r.PathValue("exec_id"))
-	if err != nil {
-		return 0, err
-	}
-	return c.stdinOf(p).Offset, nil
+	now, err := c.lookAtStdin()
+	return now.Taken, err
 }
 
 func (c *rawCall) refuseGap(offset int64) error {
-	p, err := c.look(c.r.PathValue("exec_id"))
+	now, err := c.lookAtStdin()
 	if err != nil {
 		return err
 	}
-	return stdinGap(uint64(offset), c.stdinOf(p).Offset)
-}
-
-// awaitTaken answers when the process has taken its input up to an offset.
-func (c *rawCall) awaitTaken(p *podapi.Process, until int64, end bool, in *openInput) error {
-	taken, err := p.StdinTaken(c, until-1)
-	switch {
-	case errors.Is(err, podapi.ErrStdinClosed):
-		return c.afterClose(until)
-	case err != nil:
-		return err
-	case !end || !p.HasStdin():
-		return c.json(http.StatusOK, Stdin{taken, p.HasStdin()})
-	case taken > until:
-		return stdinRefused("conflict", fmt.Sprintf("the input cannot end at offset %d: %d bytes were taken", until, taken), taken)
-	}
-	in.end()
-	if _, err = p.StdinTaken(c, math.MaxInt64); !errors.Is(err, podapi.ErrStdinClosed) {
-		return err
-	}
-	return c.afterClose(until)
-}
-
-// afterClose answers when a process takes no more. What it had taken was perhaps not said.
-func (c *rawCall) afterClose(until int64) error {
-	p, err := c.look(c.r.PathValue("exec_id"))
-	if err != nil {
-		return err
-	}
-	switch now := c.stdinOf(p); {
-	case now.Open: // the connection to the sandbox was lost
-		return podapi.ErrUnavailable
-	case now.Offset < until:
-		return stdinRefused("stdin_closed", fmt.Sprintf("the command takes no more input: it took %d bytes", now.Offset), now.Offset)
-	default:
-		return c.json(http.StatusOK, now)
-	}
+	return stdinGap(uint64(offset), now.Taken)
 }
 
 // bytes reads a body of up to limit bytes.
@@ -171,27 +141,4 @@ func (c *rawCall) bytes(limit int64) ([]byte, error) {
 		return nil, invalid("the body: %v", err)
 	}
 	return data, nil
-}
-
-// openInput is input that stays open after its bytes until end is called.
-type openInput struct {
-	data  []byte
-	ended chan struct{}
-	end   func()
-}
-
-func newOpenInput(data []byte) *openInput {
-	in := &openInput{data: data, ended: make(chan struct{})}
-	in.end = sync.OnceFunc(func() { close(in.ended) })
-	return in
-}
-
-func (in *openInput) Read(p []byte) (int, error) {
-	if len(in.data) == 0 {
-		<-in.ended
-		return 0, io.EOF
-	}
-	n := copy(p, in.data)
-	in.data = in.data[n:]
-	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gorilla/websocket"
 
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -186,13 +187,11 @@ func (t *terminal) find() error {
 	case c.queries.Has("cols") || c.queries.Has("rows"):
 		t.size = size
 	}
-	p, err := c.look(t.id)
-	if err == nil && !p.HasTerminal() {
+	now, err := stdin.Look(c, c.sandbox.Client, t.id)
+	if err == nil && !now.Terminal {
 		err = huma.Error409Conflict("the command has no terminal")
 	}
-	if err == nil {
-		t.stdin = c.stdinOf(p)
-	}
+	t.stdin = stdinOf(now)
 	return err
 }
 
@@ -224,8 +223,8 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 	if cmd.Script == "" && len(cmd.Args) == 0 {
 		cmd.Script = loginShell
 	}
-	input := newOpenInput(nil)
-	defer input.end() // it has been left then
+	input, end := stdin.Open(nil)
+	defer end() // it has been left then
 	cmd.Stdin = input
 	if err := cmd.Start(); err != nil {
 		return err
@@ -234,7 +233,7 @@ func (t *terminal) start(size *podapi.TerminalSize) error {
 	actOf(c).runs(cmd.Process)
 	_ = cmd.Process.Detach() // it may have ended
 	t.id, t.own = cmd.ID, id == ""
-	t.stdin = c.stdinOf(cmd.Process)
+	t.stdin = stdinOf(stdin.Of(c, cmd.Process))
 	return nil
 }
 

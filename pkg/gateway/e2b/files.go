@@ -86,22 +86,15 @@ func readFile(c *restCall) error {
 			return err
 		}
 		if c.r.Method == http.MethodGet && wantsGzip(c.r.Header) {
-			return ofReplaced(c.sendGzip(s, name))
+			c.began, err = content.Try(c.r.Context(), s.Client, name, func(f *content.State) (bool, error) { return c.sendGzip(f, name) })
+			return err
 		}
 		c.began, err = content.Serve(c.w, c.r, s.Client, name, func(h http.Header, a fsops.Attr) {
 			describeFile(h, name)
 			h.Set("ETag", `"`+a.ETag+`"`)
 		})
-		return ofReplaced(err)
+		return err
 	})
-}
-
-// ofReplaced returns an error with the status of one that may not come again, if it is one.
-func ofReplaced(err error) error {
-	if errors.Is(err, content.ErrReplaced) {
-		return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
-	}
-	return err
 }
 
 // describeFile sets the header of a file's content. It is a download, and no page of the gateway's.
@@ -129,37 +122,21 @@ func wantsGzip(h http.Header) bool {
 	return wanted == "gzip "
 }
 
-// sendGzip answers with the content of a file, compressed. If it was replaced before it is read, it tries
-// again.
-func (c *restCall) sendGzip(s *launcher.Sandbox, name string) (err error) {
-	for range replacedTries {
-		if err = c.sendGzipOnce(s, name); c.began || !errors.Is(err, content.ErrReplaced) {
-			return err
-		}
-	}
-	return err
-}
-
-// sendGzipOnce sends an empty file as it is: it is by its length that clients know it.
-func (c *restCall) sendGzipOnce(s *launcher.Sandbox, name string) error {
-	f, err := content.Open(c.r.Context(), s.Client, name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+// sendGzip answers with the content of a file, compressed. It sends an empty file as it is: it is by its
+// length that clients know it.
+func (c *restCall) sendGzip(f *content.State, name string) (began bool, err error) {
 	describeFile(c.w.Header(), name)
 	b := bufio.NewReader(f)
 	if _, err := b.Peek(1); err == io.EOF {
 		c.w.Header().Set("Content-Length", "0")
-		return nil
+		return true, nil
 	} else if err != nil {
-		return err
+		return false, err
 	}
-	c.began = true
 	c.w.Header().Set("Content-Encoding", "gzip")
 	z, _ := gzip.NewWriterLevel(c.w, gzip.BestSpeed)
 	if _, err := b.WriteTo(z); err != nil {
-		return err
+		return true, err
 	}
-	return z.Close()
+	return true, z.Close()
 }

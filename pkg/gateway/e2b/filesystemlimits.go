@@ -35,9 +35,6 @@ const (
 	// and partHeaderLimit how much more with each file: its header, and what is read ahead with that.
 	otherPartLimit  = 1 << 20
 	partHeaderLimit = 16 << 10
-	// replacedTries is how often a file is opened anew that was replaced before it was read, as without
-	// gzip.
-	replacedTries = 10
 	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
 	// seconds.
 	healthTime = 4 * time.Second

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -40,8 +40,8 @@ func (r *run) start(c *podapi.Client, in *startRequest, name string) error {
 	in.settle(r.ctx, cmd)
 	cmd.Stdout, cmd.Stderr = &output{run: r}, &output{run: r, stderr: true}
 	if in.hasInput() {
-		open, end := io.Pipe()
-		defer end.Close()
+		open, end := stdin.Open(nil)
+		defer end()
 		cmd.Stdin = open
 	}
 	err := cmd.Start()

@@ -28,31 +28,36 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
-// GetStatus returns the Status, as huma asks for it.
-func (e *Error) GetStatus() int { return e.Status }
-
 // Serve answers a request for the content of a file, as [http.ServeContent] does. The header of an
 // answer is set by describe. If it returns an error, and began is true, the answer is a part of what it
 // announced, and must be cut off; otherwise there is none, but for its header.
 func Serve(w http.ResponseWriter, r *http.Request, c *podapi.Client, name string, describe func(http.Header, fsops.Attr)) (began bool, err error) {
+	return Try(r.Context(), c, name, func(s *State) (bool, error) {
+		describe(w.Header(), s.Attr())
+		answer := &lateAnswer{ResponseWriter: w, status: http.StatusOK}
+		http.ServeContent(answer, r, "", s.Attr().ModTime, s)
+		return answer.end(s)
+	})
+}
+
+// Try answers with the present state of a file, by a function that reports whether the answer has begun. If
+// the file was replaced before that, it tries again.
+func Try(ctx context.Context, c *podapi.Client, name string, answer func(*State) (began bool, err error)) (began bool, err error) {
 	for range tries {
-		if began, err = serveOnce(w, r, c, name, describe); !errors.Is(err, ErrReplaced) || began {
-			return began, err
+		if began, err = tryOnce(ctx, c, name, answer); began || !errors.Is(err, ErrReplaced) {
+			break
 		}
 	}
 	return began, err
 }
 
-func serveOnce(w http.ResponseWriter, r *http.Request, c *podapi.Client, name string, describe func(http.Header, fsops.Attr)) (bool, error) {
-	s, err := Open(r.Context(), c, name)
+func tryOnce(ctx context.Context, c *podapi.Client, name string, answer func(*State) (bool, error)) (bool, error) {
+	s, err := open(ctx, c, name)
 	if err != nil {
 		return false, err
 	}
-	defer s.Close()
-	describe(w.Header(), s.Attr())
-	answer := &lateAnswer{ResponseWriter: w, status: http.StatusOK}
-	http.ServeContent(answer, r, "", s.Attr().ModTime, s)
-	return answer.end(s)
+	defer s.close()
+	return answer(s)
 }
 
 // lateAnswer is an answer that begins with its first byte: until then another one can take its place.
@@ -108,8 +113,8 @@ type State struct {
 	cancel context.CancelFunc
 }
 
-// Open returns the present state of a file. ctx is for all reads of it.
-func Open(ctx context.Context, c *podapi.Client, name string) (*State, error) {
+// open returns the present state of a file. ctx is for all reads of it.
+func open(ctx context.Context, c *podapi.Client, name string) (*State, error) {
 	f, err := c.Open(ctx, name)
 	if err != nil {
 		return nil, err
@@ -160,14 +165,14 @@ func (s *State) Seek(offset int64, whence int) (int64, error) {
 		offset += s.attr.Size
 	}
 	if offset != s.offset {
-		s.Close()
+		s.close()
 	}
 	s.offset = offset
 	return offset, nil
 }
 
-// Close ends the reading.
-func (s *State) Close() {
+// close ends the reading.
+func (s *State) close() {
 	if s.stream != nil {
 		s.cancel()
 		s.stream.Close()

@@ -1,5 +1,5 @@
 // Package stdin sends input to processes of a sandbox that somebody else has started, a part with each
-// call, as the APIs of other products have it.
+// call. Who has no offsets sends by [Senders], and who has some by [At].
 package stdin
 
 import (
@@ -24,9 +24,9 @@ type Input struct {
 	ctx      context.Context
 	client   *podapi.Client
 	run      *podapi.Process
-	parts    chan []byte // for the run, to which their end is that of the input
+	parts    chan []byte // for the run, one at a time; their end is that of the input
 	end      func()      // closes parts
-	sent     int64       // how much was sent, from the first input on
+	sent     int64       // how much was sent or taken, from the first input on
 	giveBack func()      // the turn
 }
 
@@ -36,14 +36,36 @@ func (s *Senders) Take(ctx context.Context, c *podapi.Client, execID string) (*I
 	if err != nil {
 		return nil, err
 	}
-	i := &Input{ctx: ctx, client: c, parts: make(chan []byte), giveBack: giveBack}
-	i.end = sync.OnceFunc(func() { close(i.parts) })
-	if i.run, err = c.Attach(ctx, execID, podapi.AttachOptions{Stdin: &partsReader{parts: i.parts}, NoOutput: true}); err != nil {
-		giveBack()
+	i := newInput(ctx, c, giveBack)
+	if err := i.attach(execID, nil); err != nil {
 		return nil, err
 	}
 	i.sent, _ = i.run.StdinTaken(ctx, -1) // nothing was sent yet, so this is where it begins
 	return i, nil
+}
+
+// At takes the input of a process from an offset on: what it had taken before is not sent again. The error is
+// EINVAL if it has not taken so much. Leave it afterwards.
+func At(ctx context.Context, c *podapi.Client, execID string, offset int64) (*Input, error) {
+	i := newInput(ctx, c, func() {})
+	i.sent = offset
+	if err := i.attach(execID, &offset); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+func newInput(ctx context.Context, c *podapi.Client, giveBack func()) *Input {
+	parts := make(chan []byte, 1)
+	return &Input{ctx: ctx, client: c, parts: parts, end: sync.OnceFunc(func() { close(parts) }), giveBack: giveBack}
+}
+
+func (i *Input) attach(execID string, offset *int64) (err error) {
+	o := podapi.AttachOptions{Stdin: &partsReader{parts: i.parts}, StdinOffset: offset, NoOutput: true}
+	if i.run, err = i.client.Attach(i.ctx, execID, o); err != nil {
+		i.giveBack()
+	}
+	return err
 }
 
 // Process returns the process, to which this call is attached.
@@ -64,41 +86,68 @@ func (i *Input) Send(data []byte) error {
 	case len(data) == 0:
 		return nil
 	}
-	select {
-	case i.parts <- data:
-	case <-i.ctx.Done():
-		return i.ctx.Err()
-	}
-	i.sent += int64(len(data))
-	return i.await(i.sent)
+	_, err := i.Put(data)
+	return err
 }
 
-// await waits until the process has taken so much of its input.
-func (i *Input) await(until int64) error {
-	if _, err := i.run.StdinTaken(i.ctx, until-1); !errors.Is(err, podapi.ErrStdinClosed) {
-		return err
+// Put is Send for input of which the process may have taken all before, also if it takes no more. It returns
+// what the process has taken, also with [ErrClosed].
+func (i *Input) Put(data []byte) (State, error) {
+	if len(data) > 0 {
+		i.parts <- data // which waits for nothing: what was put before was taken, or is why nothing more is put
+		i.sent += int64(len(data))
 	}
-	taken, open, err := i.look() // perhaps not all was said
+	taken, err := i.run.StdinTaken(i.ctx, i.sent-1)
+	if errors.Is(err, podapi.ErrStdinClosed) {
+		return i.Closed()
+	}
+	return State{taken, i.run.HasStdin(), i.run.HasTerminal()}, err
+}
+
+// Closed returns what a process has taken that takes no more; the agent has perhaps not said all. The error is
+// [ErrClosed] if that is less than was put.
+func (i *Input) Closed() (State, error) {
+	now, err := Look(i.ctx, i.client, i.run.ID())
 	switch {
 	case err != nil:
-		return err
-	case open: // the connection to the sandbox was lost
-		return podapi.ErrUnavailable
-	case taken < until:
-		return ErrClosed
+	case now.Open: // the connection to the sandbox was lost
+		err = podapi.ErrUnavailable
+	case now.Taken < i.sent:
+		err = ErrClosed
 	}
-	return nil
+	return now, err
 }
 
-// look asks how much of its input the process has taken, and whether it may take more.
-func (i *Input) look() (taken int64, open bool, err error) {
-	p, err := i.client.Attach(i.ctx, i.run.ID(), podapi.AttachOptions{NoFollow: true, NoOutput: true})
+// State is how the input of a process was when it was looked at.
+type State struct {
+	Taken    int64 // how much of it the process has taken, in bytes
+	Open     bool  // it takes more
+	Terminal bool  // it is a terminal
+}
+
+// Look returns the state of a process's input.
+func Look(ctx context.Context, c *podapi.Client, execID string) (State, error) {
+	p, err := c.Attach(ctx, execID, podapi.AttachOptions{NoFollow: true, NoOutput: true})
 	if err != nil {
-		return 0, false, err
+		return State{}, err
 	}
 	_ = p.Wait() // it is left at once, or has ended
-	taken, _ = p.StdinTaken(i.ctx, -1)
-	return taken, p.HasStdin() && p.Status() == nil, nil
+	return Of(ctx, p), nil
+}
+
+// Of returns the state of a process's input when it was attached to.
+func Of(ctx context.Context, p *podapi.Process) State {
+	taken, _ := p.StdinTaken(ctx, -1)
+	return State{taken, p.HasStdin() && p.Status() == nil, p.HasTerminal()}
+}
+
+// Open returns input for a process that is about to start: it stays open after the data until end is called.
+func Open(data []byte) (in io.Reader, end func()) {
+	parts := make(chan []byte, 1)
+	if len(data) > 0 {
+		parts <- data
+	}
+	return &partsReader{parts: parts}, sync.OnceFunc(func() { close(parts) })
 }
 
 // Close ends the input, if it has not ended yet.
