@@ -96,6 +96,7 @@ checks: lint verify prebuilt
 # Builds what tests on sandboxes build, so that no test waits for it.
 prebuilt:
 	@cd test/bench && CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= $(GO) build -trimpath -o /dev/null sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
+	@cd test/bench && CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= $(GO) build -trimpath -o /dev/null ./internal/agentsandboxclient
 
 # The programs besides Go that the tests and benchmarks use, as program=package of Debian,
 # and those that only tests at full size use, because they are large.

@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/gateway/audit", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/launcher/remote"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/launcher/remote"},
 
 	"cmd/orchestrator/internal/serving":   {"internal/reread"},
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
@@ -61,7 +61,9 @@ var mayImport = map[string][]string{
 	"pkg/gateway/internal/content":      {"pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
 	"pkg/gateway/internal/stdin":        {"pkg/podapi"},
-	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/content", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway/internal/agentwrites":  {},
+	"pkg/gateway/agentsandbox":          {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/metrics":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},

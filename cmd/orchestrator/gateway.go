@@ -23,7 +23,7 @@ searches and commands below /api/v1/sandboxes, described at /openapi.json, the t
 "orchestrator mcp" at /mcp, in the sandbox of /mcp?sandbox=ID or one for each session, and requests to
 servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --domain, by
 host names: those are for browsers, too, and nothing else may be served below the domain.
-With --e2b it serves E2B's SDKs, too.
+With --e2b it serves E2B's SDKs, too, and with --agent-sandbox-router those of agent-sandbox.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
 tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
@@ -56,6 +56,7 @@ type gatewayFlags struct {
 	audit    auditFlags
 	watched  telemetryFlags
 	e2b      e2bFlags
+	router   bool // serve as agent-sandbox's router
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -119,7 +120,7 @@ func (a *app) startGateway(ctx context.Context, o *gatewayFlags, spec launcher.S
 	if err != nil {
 		return usageError{err}
 	}
-	faces, err := o.e2b.faces()
+	faces, err := o.faces(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -155,6 +156,8 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	o.audit.define(cmd)
 	o.watched.define(cmd)
 	o.e2b.define(flags)
+	flags.BoolVar(&o.router, "agent-sandbox-router", false, "serve agent-sandbox's clients, too, in the place of its router: see docs/gateway.md")
+	settings.Mark(flags, "agent-sandbox-router")
 	o.http.flags = flags
 }
 

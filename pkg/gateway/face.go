@@ -22,6 +22,14 @@ type Face interface {
 	Refuse(w http.ResponseWriter, r *http.Request, why Failure)
 }
 
+// HeaderFace is a face that also takes requests to the gateway's own host which name a sandbox by the header
+// X-Sandbox-Id. Without it they go to servers in sandboxes.
+type HeaderFace interface {
+	Face
+	// ClaimNamed is like Claim, for such a request.
+	ClaimNamed(r *http.Request) (Credential, bool)
+}
+
 // Address is that of a server in a sandbox, as a host below [Options].Domain names it.
 type Address struct {
 	Tenant  string // empty if the host does not say: then it is the caller's
@@ -61,6 +69,21 @@ func (g *Gateway) faceOf(r *http.Request, t *target) (Face, Credential) {
 	for _, f := range g.Faces {
 		if shown, ok := f.Claim(r, at); ok {
 			return f, shown
+		}
+	}
+	return nil, Credential{}
+}
+
+// headerFaceOf returns the face that takes a request by its header X-Sandbox-Id; nil if none does.
+func (g *Gateway) headerFaceOf(r *http.Request) (Face, Credential) {
+	if _, below := g.domain.label(r.Host); below || r.Header[headerID] == nil || r.Method == http.MethodConnect {
+		return nil, Credential{}
+	}
+	for _, f := range g.Faces {
+		if named, ok := f.(HeaderFace); ok {
+			if shown, ok := named.ClaimNamed(r); ok {
+				return f, shown
+			}
 		}
 	}
 	return nil, Credential{}

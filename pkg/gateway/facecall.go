@@ -20,6 +20,7 @@ type Call struct {
 	caller Caller
 	by     proof
 	at     Address
+	theirs theirs
 }
 
 // Address returns that of the server in a sandbox that the request's host names, or else zero.
@@ -195,7 +196,7 @@ func (c *Call) Use(ctx context.Context, name string, wake bool, do func(*launche
 	if err := c.check(name); err != nil {
 		return err
 	}
-	return c.g.use(ctx, name, wake, do)
+	return c.g.held.use(ctx, c.theirs.id(c.caller.Tenant, name), wake, do)
 }
 
 // Started notes that the command runs that the call began.

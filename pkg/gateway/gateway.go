@@ -149,6 +149,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, done := g.streams.begin(w, r)
 	defer done()
 	w = &patientWriter{ResponseWriter: w}
+	if f, shown := g.headerFaceOf(r); f != nil {
+		g.serveFace(w, r, f, nil, shown)
+		return
+	}
 	t, err := g.targetOf(r)
 	if err != nil {
 		g.refuse(w, r, err)

@@ -23,6 +23,14 @@ var errNotYet = &busy{&refusal{http.StatusServiceUnavailable, "not_ready", "the 
 func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTime, errNotYet)
 	defer cancel()
+	if tenant, name, uid, ok := parseTheirs(id); ok {
+		return g.openTheirs(ctx, tenant, name, uid, wake)
+	}
+	return g.openOwn(ctx, id, wake)
+}
+
+// openOwn is openSandbox for the id of a launcher.
+func (g *Gateway) openOwn(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error) {
 	s, err := g.Launcher.Open(ctx, id)
 	if !slices.ContainsFunc(mayBeAsleep, func(class error) bool { return errors.Is(err, class) }) {
 		return s, err

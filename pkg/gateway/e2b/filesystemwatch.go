@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path"
-	"regexp"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/agentwrites"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -91,7 +90,7 @@ func (w *watch) eventsOf(ctx context.Context, e fsops.WatchEvent) ([]*fileEvent,
 	}
 	var events []*fileEvent
 	add := func(name, kind string) {
-		if !isPassing(name) {
+		if !agentwrites.Passing(name) {
 			events = append(events, &fileEvent{w.below(name), kind})
 		}
 	}
@@ -105,7 +104,7 @@ func (w *watch) eventsOf(ctx context.Context, e fsops.WatchEvent) ([]*fileEvent,
 			add(e.Path, eventWrite)
 		}
 	default:
-		if !unnamed.MatchString(path.Base(e.Path)) {
+		if !agentwrites.Unnamed(e.Path) {
 			add(e.Path, eventTypes[e.Op])
 		}
 	}
@@ -118,17 +117,8 @@ var eventTypes = map[fsops.WatchOp]string{
 	fsops.WatchChmod:  eventChmod,
 }
 
-// While the agent writes a file it has no name, by which the kernel reports it all the same, or one that
-// it does not keep.
-var (
-	unnamed = regexp.MustCompile(`^#\d+$`)
-	passing = regexp.MustCompile(`^\.tmp-[a-z2-7]{10}$`)
-)
-
-func isPassing(name string) bool { return passing.MatchString(path.Base(name)) }
-
 func (w *watch) hasContent(ctx context.Context, name string) bool {
-	if isPassing(name) {
+	if agentwrites.Passing(name) {
 		return false
 	}
 	a, err := w.sandbox.Lstat(ctx, name)

@@ -197,6 +197,34 @@ func (c *cluster) findForeign(ctx context.Context, name string) (*found, error) 
 	return f, c.checkForm(f)
 }
 
+// findTheirs returns what another client has made, by the name of its Sandbox: with the claim that this
+// belongs to, if any. Whose it is, mine knows by the labels of its pods.
+func (c *cluster) findTheirs(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*found, error) {
+	s, err := c.sandboxes().get(ctx, name)
+	switch {
+	case isMissing(err):
+		return nil, launcher.ErrNotFound
+	case err != nil:
+		return nil, err
+	case uid != "" && uid != string(s.UID), !mine(s.Spec.PodTemplate.Metadata.Labels):
+		return nil, launcher.ErrNotFound
+	}
+	f := &found{id: name, sandbox: s, foreign: true}
+	if owner := metav1.GetControllerOf(s); owner != nil {
+		f.id = owner.Name // by which Open finds it, too
+		if f.claim, err = ifThere(c.claims().get(ctx, owner.Name)); err != nil {
+			return nil, err
+		}
+		if f.claim == nil || !metav1.IsControlledBy(s, f.claim) { // it still waits in a pool, or its claim is gone
+			return nil, launcher.ErrNotFound
+		}
+	}
+	if _, ours := f.main().GetAnnotations()[podmeta.AnnotationID]; ours {
+		return nil, launcher.ErrNotFound
+	}
+	return f, c.checkForm(f)
+}
+
 // look reads the objects of a sandbox again. The error is ErrGone if the object that stands for it
 // is not there any more.
 func (c *cluster) look(ctx context.Context, f *found) error {

@@ -239,6 +239,16 @@ func shutdownTime(spec *launcher.Spec) *metav1.Time {
 // open opens a sandbox that is there.
 func (c *cluster) open(ctx context.Context, id string) (*launcher.Sandbox, error) {
 	f, err := c.find(ctx, id)
+	return c.openFound(ctx, f, err)
+}
+
+// openTheirs opens a Sandbox that another client has made.
+func (c *cluster) openTheirs(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*launcher.Sandbox, error) {
+	f, err := c.findTheirs(ctx, name, uid, mine)
+	return c.openFound(ctx, f, err)
+}
+
+func (c *cluster) openFound(ctx context.Context, f *found, err error) (*launcher.Sandbox, error) {
 	if err == nil && f.isPaused() {
 		err = launcher.ErrPaused
 	}

@@ -95,6 +95,15 @@ func (c *Cluster) StartAgentSandbox(t testing.TB) (stop func()) {
 	}
 }
 
+// AgentSandboxClient builds the program that walks agent-sandbox's client for Go through a sandbox, and
+// returns its path: see test/bench/internal/agentsandboxclient.
+func AgentSandboxClient(t testing.TB) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "agentsandboxclient")
+	inBenchmarks(t, "build", "-trimpath", "-o", program, "./internal/agentsandboxclient")
+	return program
+}
+
 // inBenchmarks runs a go command in the module of the benchmarks, and returns its output.
 func inBenchmarks(t testing.TB, args ...string) string {
 	t.Helper()

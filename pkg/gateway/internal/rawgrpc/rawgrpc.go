@@ -157,6 +157,12 @@ func (s *Stream) Send(message mem.BufferSlice) error {
 	return s.control.Flush()
 }
 
+// Begin sends the header of the answer, if it was not sent yet, to callers who wait for it.
+func (s *Stream) Begin() {
+	s.begin()
+	_ = s.control.Flush()
+}
+
 func (s *Stream) begin() {
 	if !s.began {
 		s.began = true
@@ -168,8 +174,7 @@ func (s *Stream) begin() {
 // End ends the call with a status.
 func (s *Stream) End(st *status.Status) {
 	if !s.began { // a header of its own, so that net/http announces no length
-		s.begin()
-		_ = s.control.Flush()
+		s.Begin()
 	}
 	h := s.w.Header()
 	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(st.Code())))

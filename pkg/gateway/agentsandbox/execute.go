@@ -1,0 +1,199 @@
+package agentsandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// executed is the answer to execute.
+type executed struct {
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// execute runs a command, whose words are split as a shell does, and without one. A command that cannot
+// run, or runs for too long, is a result. One whose caller leaves ends.
+func execute(c *call) error {
+	var in struct {
+		Command *string `json:"command"`
+	}
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	if in.Command == nil {
+		return badRequest("the body lacks command")
+	}
+	words, fault := splitWords(*in.Command)
+	if fault == nil && len(words) == 0 {
+		fault = errors.New("there is no command")
+	}
+	return c.on("execute", gateway.Detail{Args: words}, func(s *launcher.Sandbox) error {
+		if fault != nil {
+			return c.executed("", notExecuted(fault), 1)
+		}
+		ran, err := run(c.r.Context(), c.Call, s, &command{words: words, limit: executeOutput, timeout: executeTime})
+		switch {
+		case isAboutCommand(err):
+			return c.executed("", notExecuted(err), 1)
+		case err != nil:
+			return err
+		case ran.status.Reason == podapi.TimedOut:
+			return c.executed("", notExecuted(fmt.Errorf("it ran for more than %v", executeTime)), 1)
+		case ran.status.Reason == podapi.Signalled:
+			return c.executed(ran.stdout.String(), ran.stderr.String(), -ran.status.Signal)
+		}
+		return c.executed(ran.stdout.String(), ran.stderr.String(), ran.status.Code)
+	})
+}
+
+func notExecuted(why error) string { return "Failed to execute command: " + why.Error() }
+
+func (c *call) executed(stdout, stderr string, code int) error {
+	writeJSON(c.w, http.StatusOK, executed{stdout, stderr, code})
+	return nil
+}
+
+// body decodes a body of JSON.
+func (c *call) body(into any) error {
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, bodyLimit))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return gateway.Fail(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body has more than %d bytes", bodyLimit))
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return badRequest("the body is not as it should be: %v", err)
+	}
+	return nil
+}
+
+// isAboutCommand reports whether an error says that a command cannot run, and not that nobody knows.
+func isAboutCommand(err error) bool {
+	if errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrAgentLost) {
+		return false
+	}
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}
+
+// command is one whose output is an answer.
+type command struct {
+	words, env []string
+	dir        string
+	limit      int // of its output, in bytes
+	timeout    time.Duration
+}
+
+// result is how a command ended.
+type result struct {
+	stdout, stderr bytes.Buffer
+	status         *podapi.ExitStatus
+}
+
+// run runs a command to its end, or until ctx ends: then it is killed, and the error is the context's.
+func run(ctx context.Context, c *gateway.Call, s *launcher.Sandbox, of *command) (*result, error) {
+	r, room := &result{}, &room{left: of.limit}
+	cmd := s.Command(ctx, of.words[0], of.words[1:]...)
+	cmd.Env, cmd.Dir, cmd.Timeout = of.env, of.dir, of.timeout
+	cmd.Stdout, cmd.Stderr = &roomWriter{&r.stdout, room}, &roomWriter{&r.stderr, room}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.Started(ctx, cmd.Process)
+	err := cmd.Wait()
+	if r.status = cmd.Process.Status(); r.status != nil {
+		c.Exited(ctx, r.status)
+	}
+	_, ended := errors.AsType[*podapi.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil && !ended:
+		return nil, err
+	}
+	return r, nil
+}
+
+// room is what the outputs of a command may still take.
+type room struct {
+	mu   sync.Mutex
+	left int
+}
+
+type roomWriter struct {
+	*bytes.Buffer
+	room *room
+}
+
+func (w *roomWriter) Write(p []byte) (int, error) {
+	w.room.mu.Lock()
+	w.room.left -= len(p)
+	full := w.room.left < 0
+	w.room.mu.Unlock()
+	if full {
+		return 0, gateway.Fail(http.StatusRequestEntityTooLarge, "too_large", "the output is larger than an answer may be: let the command write it to a file, or follow it as a stream")
+	}
+	return w.Buffer.Write(p)
+}
+
+// splitWords splits a text as a POSIX shell splits a simple command, with its quotes, and expands nothing.
+func splitWords(text string) (words []string, err error) {
+	var word strings.Builder
+	var quote rune
+	begun, escaped := false, false
+	for _, r := range text {
+		switch {
+		case escaped:
+			if quote == '"' && r != '"' && r != '\\' {
+				word.WriteRune('\\')
+			}
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			begun, escaped = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			begun, quote = true, r
+		case strings.ContainsRune(" \t\r\n", r):
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+		default:
+			begun = true
+			word.WriteRune(r)
+		}
+	}
+	switch {
+	case escaped:
+		return nil, errors.New("nothing follows the last backslash")
+	case quote != 0:
+		return nil, errors.New("a quotation is not closed")
+	case begun:
+		words = append(words, word.String())
+	}
+	if len(words) > wordsLimit {
+		return nil, fmt.Errorf("there are more than %d words", wordsLimit)
+	}
+	return words, nil
+}

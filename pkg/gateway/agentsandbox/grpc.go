@@ -1,0 +1,107 @@
+package agentsandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/rawgrpc"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// grpcCall is a call of sandboxd by gRPC: one message, which one or many answer.
+type grpcCall struct {
+	*gateway.Call
+	*route
+	ctx    context.Context
+	stream *rawgrpc.Stream
+}
+
+// methods are sandboxd's.
+var methods = map[string]func(c *grpcCall, message []byte) error{
+	"/process.v1.ProcessService/Start":        (*grpcCall).start,
+	"/process.v1.ProcessService/Execute":      (*grpcCall).execute,
+	"/process.v1.ProcessService/WriteStdin":   (*grpcCall).writeStdin,
+	"/process.v1.ProcessService/SendSignal":   (*grpcCall).sendSignal,
+	"/process.v1.ProcessService/ResizeTTY":    (*grpcCall).resize,
+	"/watcher.v1.FileWatcherService/WatchDir": (*grpcCall).watch,
+}
+
+// senders are those who send input to processes by this gateway.
+var senders stdin.Senders
+
+// isGRPC reports whether a request is one of gRPC.
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+}
+
+// serveGRPC answers for sandboxd.
+func serveGRPC(w http.ResponseWriter, r *http.Request, c *gateway.Call, to *route) {
+	stream := rawgrpc.Accept(w, r, messageSilence)
+	defer stream.Close()
+	in := &grpcCall{Call: c, route: to, ctx: r.Context(), stream: stream}
+	end := status.New(codes.OK, "")
+	if err := in.serve(r); err != nil {
+		end = in.statusOf(err)
+	}
+	stream.End(end)
+}
+
+func (c *grpcCall) serve(r *http.Request) error {
+	do, ok := methods[c.path]
+	if !ok {
+		return gateway.Fail(http.StatusNotImplemented, "unsupported", "the runtime has no such method")
+	}
+	if err := rawgrpc.Check(r); err != nil {
+		return err
+	}
+	timeout, limited, err := rawgrpc.Timeout(r)
+	if err != nil {
+		return err
+	}
+	if limited {
+		ctx, cancel := context.WithTimeout(c.ctx, timeout)
+		defer cancel()
+		c.ctx = ctx
+	}
+	message, err := c.stream.Recv()
+	if errors.Is(err, io.EOF) {
+		err = badRequest("the call has no message")
+	}
+	if err != nil {
+		return err
+	}
+	data := message.Materialize()
+	message.Free()
+	return do(c, data)
+}
+
+// statusOf returns how a call ends that failed.
+func (c *grpcCall) statusOf(err error) *status.Status {
+	if errors.Is(context.Cause(c.ctx), context.DeadlineExceeded) {
+		err = gateway.Fail(http.StatusGatewayTimeout, "deadline", "the time of the call is over")
+	} else if of, ok := err.(interface{ GRPCStatus() *status.Status }); ok { // of the call itself
+		c.Failure(c.ctx, badRequest("%s", of.GRPCStatus().Message()))
+		return of.GRPCStatus()
+	}
+	why := c.Failure(c.ctx, err)
+	return status.New(codeOf(why), why.Text)
+}
+
+// on begins an operation, and does it with the open sandbox, which it wakes if it sleeps.
+func (c *grpcCall) on(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
+	return on(c.ctx, c.Call, c.id, operation, d, true, do)
+}
+
+// send sends a message.
+func (c *grpcCall) send(message []byte) error {
+	return c.stream.Send(mem.BufferSlice{mem.SliceBuffer(message)})
+}
