@@ -28,10 +28,10 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a short agent's session on this source tree (BACKEND=kubernetes for a pod, ARGS="--dir DIR" for another tree)
 	$(BUILD) ./pkg/launcher/examples/demo
@@ -78,15 +78,16 @@ test-all: export FUZZTIME ?= 10s
 # the cluster run last of those on it.
 run/sandboxes run/checks: run/needs
 run/e2e run/unit: run/sandboxes run/checks
-run/race: run/unit
+run/race-pods: run/unit
+run/race: run/race-pods
 run/race-e2e: run/e2e
-run/disrupt: run/unit run/race-e2e
+run/disrupt: run/race-pods run/race-e2e
 run/fuzz: run/race run/disrupt
 run/sbom: run/fuzz
 run/soak: run/sbom
 $(if $(PODAGENT_TEST_FULL),run/race-e2e: run/race)
 
-RUNS := $(addprefix run/,needs sandboxes checks e2e unit race race-e2e disrupt fuzz sbom soak)
+RUNS := $(addprefix run/,needs sandboxes checks e2e unit race-pods race race-e2e disrupt fuzz sbom soak)
 .PHONY: $(RUNS)
 $(RUNS): run/%:
 	+@RESULTS=$(RESULTS) test/target.sh $*
@@ -131,9 +132,9 @@ PARTS_RUN = $(if $(PODAGENT_TEST_FULL),,-run '$(UNRACED)$(shell git grep -hoE '^
 	$$(git grep -l '^//go:build.*!race' -- $(UNRACED_FILES)) | sed 's/func \(.*\)/|^\1$$/' | tr -d '\n')')
 
 # The packages to test with it: all but the module's own, the clients' and the CLI's, which only
-# read files and start programs. Those whose tests need pods run with the tests on sandboxes. Of
-# these, unless all are to run, these are only the tests of the hardest parts of the client: cuts,
-# owners, lazy sandboxes, sessions. Left out are scripts and fork bombs, which start programs, and
+# read files and start programs. Those whose tests need pods are a target of their own. Of the
+# tests on sandboxes, unless all are to run, these are only the tests of the hardest parts of the
+# client: cuts, owners, lazy sandboxes, sessions. Left out are scripts and fork bombs, which start programs, and
 # long computations of one goroutine; these tests have run without it.
 ON_PODS = $(sort $(patsubst %/,./%,$(dir $(shell git grep -lwE '(New|Own|Disrupted)Cluster' -- 'pkg/*_test.go'))))
 RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e /clients -e ^\\.$$ -e /cmd/orchestrator$$))
@@ -155,8 +156,10 @@ unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any
 race: ## run the tests without pods that profit from the race detector with it (PKG=./pkg/fsops for any one package)
 	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '$(UNRACED)' $(or $(PKG),$(RACED))
 
+race-pods: ## run the other tests that profit from it, whose packages need pods
+	@$(call gotest,race-pods,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 -skip '$(UNRACED)' $(ON_PODS)
+
 race-e2e: ## run the hardest tests on sandboxes with the race detector (PODAGENT_TEST_FULL=1 for all)
-	@$(call gotest,race-pods,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '$(UNRACED)' $(ON_PODS)
 	@$(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 $(RACED_E2E) ./test/e2e
 
 disrupt: ## run the tests that restart parts of the cluster
