@@ -148,7 +148,7 @@ e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=T
 	@$(call gotest,e2e) -p 1 -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
-	@[ -n "$(PKG)" ] || { $(call gotest,unit-parts) -p 2 $(PARTS_RUN) $(PARTS); }
+	@[ -n "$(PKG)" ] || { $(call gotest,unit-parts) -p 2 -parallel 4 $(PARTS_RUN) $(PARTS); }
 	@$(call gotest,unit) -p 2 $(or $(PKG),$(PLAIN))
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }

@@ -72,8 +72,7 @@ var longPairs = []struct{ before, names []string }{
 }
 
 func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	c.Storage(t, 0)
+	t.Parallel()
 	full := os.Getenv("PODAGENT_TEST_FULL") != ""
 	most := 40 // the controllers' own calls make it hundreds now and then
 	if full {
@@ -81,6 +80,9 @@ func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
 	}
 	for i, pair := range slices.Concat(pairs, longPairs) {
 		t.Run(fmt.Sprintf("%s after %s", pair.names, pair.before), func(t *testing.T) {
+			t.Parallel() // for the calls mostly wait for the cluster
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			c.Storage(t, 0)
 			try := func(s *interleave.Schedule) { run(t, c, 1, pair.before, pair.names, s) }
 			if i < len(pairs) || full {
 				orders, enough := interleave.All(t, most, try)
