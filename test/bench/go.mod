@@ -18,6 +18,9 @@ require (
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	go.opentelemetry.io/contrib/bridges/prometheus v0.71.0 // indirect
+	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc v1.46.0 // indirect
+	go.opentelemetry.io/otel/sdk/metric v1.46.0 // indirect
 )
 
 require (
@@ -113,4 +116,5 @@ tool (
 	github.com/podagent/podagent/cmd/podagent
 	sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
 	sigs.k8s.io/agent-sandbox/packages/sandboxd/cmd/sandboxd
+	sigs.k8s.io/agent-sandbox/sandbox-router/cmd
 )
