@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -46,14 +47,14 @@ func serve(t *testing.T) []string {
 	return append(os.Environ(), "PODAGENT_GATEWAY="+server.URL, "PODAGENT_GATEWAY_TOKEN="+token)
 }
 
-// run runs a program of the tests, which must succeed.
-func run(t *testing.T, dir string, env []string, args ...string) {
+// run runs a program of the tests, which must succeed. Its output goes to out.
+func run(t *testing.T, dir string, env []string, out io.Writer, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir, env
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	cmd.Stdout, cmd.Stderr = out, t.Output()
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}

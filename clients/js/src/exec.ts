@@ -109,6 +109,8 @@ export class Output {
           if (done || line.type === "reconnect") break;
           this.#pause = 0;
           const event = this.#eventOf(line);
+          // The end of the answer comes at once: with it the connection is kept.
+          if (event?.type === "exit") await unlessAborted(lines.next(), this.#signal).catch(() => {});
           if (event) yield event;
           if (event?.type === "exit") return;
         }

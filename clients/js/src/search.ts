@@ -31,14 +31,13 @@ export class Search<T> implements AsyncIterable<T> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
+    let ended = false;
     for await (const line of linesOf<SearchLine>(await this.#answer())) {
-      if (line.type === "end") {
-        this.end = { truncated: line.truncated ?? false, skipped: line.skipped ?? [] };
-        return;
-      }
-      yield this.#result(line, textOf(line.path, line.path_base64));
+      ended = line.type === "end";
+      if (ended) this.end = { truncated: line.truncated ?? false, skipped: line.skipped ?? [] };
+      else yield this.#result(line, textOf(line.path, line.path_base64));
     }
-    throw new CutError("the search was cut off");
+    if (!ended) throw new CutError("the search was cut off");
   }
 
   /** Reads all results. */

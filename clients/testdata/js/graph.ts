@@ -7,6 +7,7 @@ import { AIMessage, type BaseMessage, ToolMessage } from "@langchain/core/messag
 import type { ChatResult } from "@langchain/core/outputs";
 import { createDeepAgent } from "deepagents";
 import { SandboxBackend } from "podagent/deepagents";
+import { saw } from "./saw.js";
 
 type Step = [tool: string, args: { [name: string]: unknown }, answer: RegExp];
 
@@ -69,6 +70,7 @@ export function graph(): void {
         const used = new Set(steps.map(([tool]) => tool));
         const ofFiles = [...model.tools].filter((name) => !["task", "write_todos"].includes(name));
         assert.deepEqual(ofFiles.filter((name) => !used.has(name)), [], "these tools were not used");
+        saw("deepagents", "a graph with every tool");
       } finally {
         await backend.close();
       }

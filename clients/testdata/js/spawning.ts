@@ -7,6 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { query, type SpawnedProcess, type SpawnOptions } from "@anthropic-ai/claude-agent-sdk";
 import { Gateway, type Sandbox } from "podagent";
 import { SandboxProcess, spawnClaudeCode } from "podagent/claude";
+import { saw } from "./saw.js";
 
 // A program that answers lines, and ends as it is told.
 const talker = `
@@ -76,6 +77,7 @@ export function spawning(): void {
       assert.equal(await next(), undefined);
       assert.equal(child.exitCode, 0);
       assert.equal(child.kill("SIGKILL"), false);
+      saw("claude-agent-sdk", "SpawnedProcess: stdin, stdout");
     });
 
     it("tell their exit code, and take no input after it", async () => {
@@ -98,6 +100,7 @@ export function spawning(): void {
       assert.deepEqual(await once(hard, "exit"), [null, "SIGKILL"]);
       assert.equal(hard.signalCode, "SIGKILL");
       await sandbox.exec({ script: `while kill -0 ${pid}; do :; done` });
+      saw("claude-agent-sdk", "SpawnedProcess: kill, exitCode, signalCode");
     });
 
     it("get SIGTERM when they are aborted, before and after they run", async () => {
@@ -108,6 +111,7 @@ export function spawning(): void {
       assert.deepEqual(await once(child, "exit"), [7, null]);
       const late = start(["sleep", "1000"], AbortSignal.abort());
       assert.deepEqual(await once(late, "exit"), [null, "SIGTERM"]);
+      saw("claude-agent-sdk", "SpawnOptions: signal");
     });
 
     it("pass on much output as fast as it is read, and standard error beside it", async () => {
@@ -139,6 +143,7 @@ export function spawning(): void {
       for await (const message of run) if (message.type === "result" && message.subtype === "success") results.push(message.result);
       assert.deepEqual(results, [`hello in ${sandbox.workdir} with https://llm.example.com and no secret`]);
       assert.equal(asked!.command, `${sandbox.workdir}/bin/claude`);
+      saw("claude-agent-sdk", "spawnClaudeCodeProcess", "query");
     });
   });
 }

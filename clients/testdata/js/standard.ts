@@ -4,6 +4,7 @@ import { after, before, describe, it } from "node:test";
 import type { SandboxBackendProtocolV2 } from "deepagents";
 import { Gateway } from "podagent";
 import { SandboxBackend } from "podagent/deepagents";
+import { saw } from "./saw.js";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
@@ -51,6 +52,7 @@ export function standard(): void {
       assert.equal(own.isRunning, false);
       await assert.rejects(gateway.attach(own.id), { name: "ProblemError", class: "no_sandbox", status: 404 });
       await assert.rejects(other.execute("true"), { class: "no_sandbox" });
+      saw("deepagents", "lifecycle");
     });
 
     it("command execution", async () => {
@@ -65,6 +67,7 @@ export function standard(): void {
       assert.notEqual((await box.execute("if then")).exitCode, 0);
       assert.equal((await box.execute("kill -9 $$")).exitCode, 137);
       assert.equal(await sh("pwd"), root);
+      saw("deepagents", "command execution");
     });
 
     it("command execution: a timeout of the call, and of the backend", async () => {
@@ -127,6 +130,7 @@ export function standard(): void {
         { path: bad, error: "invalid_path" },
         { path: at("multi1.txt/x"), error: "invalid_path" },
       ]);
+      saw("deepagents", "file operations");
     });
 
     it("write", async () => {
@@ -148,6 +152,7 @@ export function standard(): void {
       assert.equal(await sh(`cat ${await put("wt.png", btoa("not really"))}`), "not really");
       assert.match((await box.write(at("wt.png"), "*")).error!, /base64/);
       assert.match((await box.write(root, "x")).error!, /directory/);
+      saw("deepagents", "write");
     });
 
     it("read", async () => {
@@ -175,6 +180,7 @@ export function standard(): void {
       assert.equal(await text("rd-long.txt"), `Short line\n${long}\nAnother`);
       await put("rd-chunked.txt", Array.from({ length: 1000 }, (_, i) => `Line_${i}`).join("\n"));
       assert.match(await text("rd-chunked.txt", 900, 100), /^Line_900\n.*Line_999$/s);
+      saw("deepagents", "read");
     });
 
     it("read: of a large file no more than it must, and a binary one as what it is", async () => {
@@ -211,6 +217,7 @@ export function standard(): void {
       assert.deepEqual(await edited("The quick brown fox jumps", "brown fox", "red cat"), [1, "The quick red cat jumps"]);
       assert.deepEqual(await edited("", "", "filled"), [1, "filled"]);
       assert.deepEqual(await edited("", "", ""), [0, ""]);
+      saw("deepagents", "edit");
     });
 
     it("edit: what does not fit changes nothing", async () => {
@@ -241,6 +248,7 @@ export function standard(): void {
       assert.match((await box.ls(at("li/file1.txt"))).error!, /directory/);
       await sh("for i in $(seq 1000); do echo content > li-large/file_$i.txt; done");
       assert.equal((await box.ls(at("li-large"))).files!.length, 1000);
+      saw("deepagents", "ls");
     });
 
     it("grep", async () => {
@@ -271,6 +279,7 @@ export function standard(): void {
       assert.deepEqual([two.matches!.length, two.truncated], [2, true]);
       const inWorkdir = await box.grep("Hello there");
       assert.deepEqual(inWorkdir.matches!.map(({ path }) => path), [at("gr/sub/deep/file2.py")]);
+      saw("deepagents", "grep");
     });
 
     it("glob", async () => {
@@ -293,6 +302,7 @@ export function standard(): void {
       assert.deepEqual(await found("*", at("gl/none")), []);
       assert.deepEqual((await box.glob("gl/*.py")).files, [{ path: at("gl/test.py"), is_dir: false }]);
       assert.match((await box.glob("[", at("gl"))).error!, /pattern/);
+      saw("deepagents", "glob");
     });
 
     it("delete", async () => {
@@ -301,6 +311,7 @@ export function standard(): void {
       assert.match((await box.delete(at("de/a/file"))).error!, /not found/);
       assert.deepEqual(await box.delete(at("de")), { path: at("de"), filesUpdate: null });
       assert.deepEqual((await box.ls(at("de"))).files, []);
+      saw("deepagents", "delete");
     });
 
     it("initial files", async () => {
@@ -319,6 +330,7 @@ export function standard(): void {
       const empty = await SandboxBackend.create({ initialFiles: {} });
       assert.equal((await empty.execute("ls -A | wc -l")).output.trim(), "0");
       await empty.close();
+      saw("deepagents", "initial files");
     });
 
     it("initial files: of a sandbox that cannot have them nothing is left", async () => {
