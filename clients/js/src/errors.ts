@@ -8,14 +8,14 @@ export type ProblemClass =
   // of files
   | "not_exist" | "exist" | "permission" | "is_directory" | "not_directory" | "not_empty" | "not_regular"
   | "read_only" | "no_space" | "quota" | "too_large" | "busy" | "name_too_long" | "loop" | "cross_device"
-  | "changed" | "checksum" | "edit" | "pattern" | "protected" | "archive" | "unsafe_archive"
+  | "changed" | "checksum" | "binary" | "edit" | "pattern" | "protected" | "archive" | "unsafe_archive"
   // of commands
   | "not_executable" | "stdin_closed" | "stdin_gap" | "process_done" | "exec_expired" | "stalled" | "agent_lost"
   // of requests, and of who sends them
   | "invalid" | "unsupported" | "conflict" | "unauthenticated" | "not_allowed" | "rate" | "streams"
   | "quota_exceeded" | "budget_exceeded" | "exhausted" | "cancelled" | "git"
   // of the way to a sandbox
-  | "unavailable" | "cut" | "io" | "no_server" | "bad_answer" | "no_session" | "unspecified";
+  | "unavailable" | "cut" | "io" | "no_server" | "bad_answer" | "no_session" | "connection_refused" | "connection_reset" | "unassigned" | "unspecified";
 
 /** The body of an answer that says what failed: problem details (RFC 9457). */
 export interface Problem {
