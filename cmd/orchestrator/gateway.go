@@ -90,6 +90,9 @@ func gatewayCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !settings.Given(cmd.Flag("log-level")) {
+				a.logLevel.Value = "warn" // who runs it for others must see what goes wrong
+			}
 			if check {
 				return a.checkGateway(cmd.Context(), &opts, spec)
 			}

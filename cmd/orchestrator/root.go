@@ -72,7 +72,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
 	flags.AddFlagSet(a.remote.define())
-	flags.Var(&a.logLevel, "log-level", "write log messages of this level and above to standard error")
+	flags.Var(&a.logLevel, "log-level", "write log messages of this level and above to standard error; gateway writes warnings unless this is given")
 	settings.Mark(flags, "backend", "output", "log-level")
 	settings.DefineConfig(flags)
 	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {

@@ -200,7 +200,7 @@ func (p *page) covers(r reservation, budget *Budget) error {
 func overBudget(r reservation, day, used int64, budget *Budget) error {
 	takes := r.Span.on(day)
 	e := &usedUp{class: "budget_exceeded", detail: fmt.Sprintf(
-		"the budget of the key %q for %s (UTC) is used up: of %s, sandboxes use or may use %s, and this one may use %s",
+		"the budget of the key %q for %s (UTC) does not suffice: of %s, sandboxes use or may use %s, and this one may use %s, unless it has a shorter lifetime_seconds",
 		r.Key, dayName(day), hours(budget.seconds()), hours(used-takes), hours(takes))}
 	if takes <= budget.seconds() { // otherwise it never fits
 		e.until = time.Unix((day+1)*daySeconds, 0).UTC()
