@@ -195,21 +195,33 @@ func remove(ctx context.Context, s *launcher.Sandbox, name string, recursive boo
 	case isRoot && !recursive:
 		return gateway.Fail(http.StatusConflict, "not_empty", "the root of the sandbox stays: recursive=true empties it")
 	case isRoot:
-		var all []string // what is half listed must not change
-		for a, err := range s.List(ctx, name, fsops.ListOptions{}) {
-			if err != nil {
+		for {
+			some, err := someIn(ctx, s, name)
+			if len(some) == 0 || err != nil {
 				return err
 			}
-			all = append(all, a.Path)
-		}
-		for _, inside := range all {
-			if err := s.RemoveAll(ctx, inside); err != nil {
-				return err
+			for _, inside := range some {
+				if err := s.RemoveAll(ctx, inside); err != nil {
+					return err
+				}
 			}
 		}
-		return nil
 	case recursive:
 		return s.RemoveAll(ctx, name)
 	}
 	return s.Remove(ctx, name)
+}
+
+// someIn returns at most removedAtOnce entries of a directory, none if it is empty. What is half listed must
+// not change, and what a sandbox lists has no end that one could rely on.
+func someIn(ctx context.Context, s *launcher.Sandbox, dir string) (some []string, err error) {
+	for a, err := range s.List(ctx, dir, fsops.ListOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		if some = append(some, a.Path); len(some) == removedAtOnce {
+			break
+		}
+	}
+	return some, nil
 }

@@ -1,6 +1,7 @@
 package agentsandbox
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ func TestFilesOfSandboxd(t *testing.T) {
 		{"DELETE", "/v1/files/dir?recursive=true", "", []string{v1}, 204, nil},
 		{"DELETE", "/v1/files/dir", "", []string{v1}, 404, []string{`{"code":"NOT_FOUND","message":`}},
 		{"PUT", "/v1/files/c", "x", []string{v1}, 204, nil},
+		{"POST", "/execute", fmt.Sprintf(`{"command":"sh -c 'touch $(seq %d)'"}`, 2*removedAtOnce), nil, 200, []string{`"exit_code":0`}}, // more than are removed at once
 		{"DELETE", "/v1/files/%2E", "", []string{v1}, 409, []string{`"CONFLICT"`}},
 		{"DELETE", "/v1/files/%2E?recursive=true", "", []string{v1}, 204, nil},
 		{"GET", "/v1/files/", "", []string{v1}, 200, []string{`"entries":[]`}},

@@ -24,6 +24,8 @@ const (
 	partLimit = 64 << 10
 	// looksAtOnce is how many links of a directory are looked at at once.
 	looksAtOnce = 16
+	// removedAtOnce is how many entries of a directory are listed before they are removed, and others are.
+	removedAtOnce = 1024
 	// chunkLimit is how much output a message of a stream has, in bytes: it leaves room for others.
 	chunkLimit = 256 << 10
 	// healthTime is how long a look at a sandbox's health may take: who asks has little time.

@@ -72,7 +72,7 @@ func (to *route) setTimeout(text string) error {
 	if err != nil || math.IsNaN(seconds) || seconds <= 0 {
 		return badRequest("Invalid timeout format: %s is a number of seconds above 0.", headerTimeout)
 	}
-	to.timeout = time.Duration(min(seconds, longestTimeout) * float64(time.Second))
+	to.timeout = max(1, time.Duration(min(seconds, longestTimeout)*float64(time.Second))) // 0 is none
 	return nil
 }
 

@@ -50,6 +50,7 @@ func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
 		{"GET", is, "", []string{"X-Sandbox-Timeout: -1"}, 400, nil},
 		{"GET", "/agent-sandbox/here/job-1", "", []string{"X-Sandbox-ID: "}, 400, []string{`NAMESPACE/ID/PORT`}},
 		{"GET", "/agent-sandbox/here/job-1/3000/", "", []string{"X-Sandbox-ID: "}, 404, nil}, // its page would be one of the gateway's host
+		{"POST", "/execute", `{"command":"sleep 1000"}`, []string{"X-Sandbox-Timeout: 1e-12"}, 504, []string{`{"detail":`}},
 		{"POST", "/execute", `{"command":"sleep 1000"}`, []string{"X-Sandbox-Timeout: 0.2"}, 504, []string{`{"detail":`}},
 	})
 	b.eventually("the end of the command whose time was over", func() bool {
