@@ -28,7 +28,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e agentsandbox unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,10 +75,12 @@ test-all: export FUZZTIME ?= 10s
 
 # The order of the targets of a test run. Those that do not wait for each other run at the
 # same time: what needs processors beside what waits for pods. Tests that restart parts of
-# the cluster run last of those on it.
+# the cluster run last of those on it. The controller of agent-sandbox must not run beside
+# race-pods, where tests order the calls for its objects.
 run/sandboxes run/checks: run/needs
 run/e2e run/unit: run/sandboxes run/checks
-run/race-pods: run/unit
+run/agentsandbox: run/unit
+run/race-pods: run/agentsandbox
 run/race: run/race-pods
 run/race-e2e: run/e2e
 run/disrupt: run/race-pods run/race-e2e
@@ -87,7 +89,7 @@ run/sbom: run/fuzz
 run/soak: run/sbom
 $(if $(PODAGENT_TEST_FULL),run/race-e2e: run/race)
 
-RUNS := $(addprefix run/,needs sandboxes checks e2e unit race-pods race race-e2e disrupt fuzz sbom soak)
+RUNS := $(addprefix run/,needs sandboxes checks e2e unit agentsandbox race-pods race race-e2e disrupt fuzz sbom soak)
 .PHONY: $(RUNS)
 $(RUNS): run/%:
 	+@RESULTS=$(RESULTS) test/target.sh $*
@@ -141,11 +143,13 @@ RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len
 UNRACED := ^Test(Local|Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic|HugePatterns|RequiredLiteral|MillionIDs|FewIDs|ForkBomb|ForkStorm
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
-# Eight tests at once even on few processors, since they mostly wait for their pods, but of one
-# package. Beside them, two of the other packages at once, since these mostly wait for their
-# programs.
+# Eight tests at once even on few processors, since they mostly wait for their pods. Beside them,
+# two of the other packages at once, since these mostly wait for their programs.
 e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=TestName for some)
-	@$(call gotest,e2e) -p 1 -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
+	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
+
+agentsandbox: ## run the tests with agent-sandbox's controller (RUN=TestName for some)
+	@$(call gotest,agentsandbox) -parallel 8 -run '$(RUN)' ./test/e2e/agentsandbox
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
 	@[ -n "$(PKG)" ] || { $(call gotest,unit-parts) -p 2 -parallel 4 $(PARTS_RUN) $(PARTS); }
