@@ -55,6 +55,12 @@ func (t theirs) id(tenant, name string) string {
 	return tenant + theirSeparator + name + theirSeparator + t.uid
 }
 
+// theirsOf is the other id by which the gateway holds a sandbox of a tenant's own.
+func theirsOf(id string) string {
+	tenant, name, _ := strings.Cut(id, separator)
+	return theirs{allowed: true}.id(tenant, name)
+}
+
 // parseTheirs takes apart an id of what may be theirs.
 func parseTheirs(id string) (tenant, name, uid string, ok bool) {
 	tenant, rest, ok := strings.Cut(id, theirSeparator)

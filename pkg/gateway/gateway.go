@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log"
 	"log/slog"
 	"net/http"
@@ -109,7 +110,10 @@ func New(o Options) *Gateway {
 		go g.mcp.removeIdle(life, g.mcp.idle)
 	}
 	g.names = operationNames(g.api.OpenAPI())
-	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", jsonType)
+		_, _ = io.WriteString(w, `{"status":"ok"}`) // which balancers before agent-sandbox's router look for
+	})
 	sweeping, endSweep := context.WithCancel(life)
 	g.endSweep = endSweep
 	g.startSweeper(sweeping)

@@ -226,8 +226,10 @@ func (h *held) drop(id string, s *heldSandbox) {
 func (h *held) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s := h.byID[id]; s != nil {
-		h.dropLocked(id, s)
+	for _, id := range []string{id, theirsOf(id)} {
+		if s := h.byID[id]; s != nil {
+			h.dropLocked(id, s)
+		}
 	}
 }
 

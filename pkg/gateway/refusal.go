@@ -65,7 +65,7 @@ var (
 
 // abandon ends a request that nobody waits for an answer to.
 func abandon(r *http.Request) {
-	if r.Context().Err() != nil && ended(context.Cause(r.Context())) == nil {
+	if errors.Is(r.Context().Err(), context.Canceled) && ended(context.Cause(r.Context())) == nil {
 		panic(http.ErrAbortHandler)
 	}
 }

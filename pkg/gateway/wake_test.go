@@ -125,7 +125,7 @@ func TestLookingOnWakesNothing(t *testing.T) {
 		step{"GET", "/api/v1/sandboxes?state=running", "", nil, 200, ``},
 		step{"GET", "~/stats", "", nil, 409, `"class":"paused"`},
 		step{"GET", "~/processes", "", nil, 409, `"class":"paused"`},
-		step{"GET", "/healthz", "", nil, 204, ``},
+		step{"GET", "/healthz", "", nil, 200, `{"status":"ok"}`},
 	)
 	if n := l.resumes.Load(); n != 0 {
 		t.Errorf("it was resumed %d times", n)

@@ -28,7 +28,10 @@ func healthV1(c *call) error {
 func (c *call) healthy(answer any) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
 	defer cancel()
-	err := on(ctx, c.Call, c.id, "health", gateway.Detail{}, false, func(s *launcher.Sandbox) error { return s.Healthy(ctx) })
+	err := c.begin(ctx, c.Call, c.operation, gateway.Detail{})
+	if err == nil {
+		err = c.Use(ctx, c.id, false, func(s *launcher.Sandbox) error { return s.Healthy(ctx) })
+	}
 	if errors.Is(err, podapi.ErrUnavailable) {
 		return gateway.Fail(http.StatusServiceUnavailable, "unavailable", err.Error())
 	}
@@ -42,7 +45,7 @@ func (c *call) healthy(answer any) error {
 // SANDBOX_, but for those that look like secrets. A command tells it: the agent does not.
 func metadataV1(c *call) error {
 	words := []string{"env", "-0"}
-	return c.on("metadata", gateway.Detail{Args: words}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Args: words}, func(s *launcher.Sandbox) error {
 		ran, err := run(c.r.Context(), c.Call, s, &command{words: words, limit: envsLimit, timeout: executeTime})
 		if err != nil {
 			return err

@@ -24,6 +24,7 @@ import (
 	"github.com/podagent/podagent/pkg/gateway/internal/rawgrpc"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
@@ -281,6 +282,12 @@ func (b *box) unary(method string, message []byte, pairs ...string) error {
 		b.Errorf("%s has no answer", method)
 	}
 	return err
+}
+
+// saw takes down what the test shows of agent-sandbox's contract, unless it fails.
+func (b *box) saw(outcome contracts.Outcome, operations ...string) {
+	b.Helper()
+	contracts.Record(b, "agent-sandbox", "HTTP").Saw(outcome, operations...)
 }
 
 // eventually waits until something holds.

@@ -42,7 +42,7 @@ func execute(c *call) error {
 	if fault == nil && len(words) == 0 {
 		fault = errors.New("there is no command")
 	}
-	return c.on("execute", gateway.Detail{Args: words}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Args: words}, func(s *launcher.Sandbox) error {
 		if fault != nil {
 			return c.executed("", notExecuted(fault), 1)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 )
 
 // Face is agent-sandbox's router, and the runtimes behind it, as a face of a gateway.
@@ -13,6 +14,8 @@ type Face struct {
 	// Namespace is that of the gateway's sandboxes. A request that names another one, which is not its
 	// tenant's name either, finds nothing. Empty means that there are no namespaces: any counts.
 	Namespace string
+
+	senders stdin.Senders
 }
 
 var _ gateway.HeaderFace = (*Face)(nil)
@@ -72,6 +75,7 @@ func isFromBrowser(r *http.Request) bool {
 func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 	to, err := f.routeOf(r, c.Tenant())
 	if err != nil {
+		to.toldFailed(r.Context(), c, "none")
 		refuse(w, r, to, c.Failure(r.Context(), err))
 		return
 	}
@@ -85,7 +89,7 @@ func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 			Refuse: func(w http.ResponseWriter, why gateway.Failure) { refuse(w, r, to, why) },
 		})
 	case isGRPC(r):
-		serveGRPC(w, r, c, to)
+		f.serveGRPC(w, r, c, to)
 	default:
 		serveHTTP(w, r, c, to)
 	}

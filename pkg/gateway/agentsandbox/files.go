@@ -37,7 +37,7 @@ type entry struct {
 
 // getFile answers with the content of a file, or a list of a directory.
 func getFile(c *call) error {
-	return c.onFile("files/Get", filesPath, func(s *launcher.Sandbox, name string) error {
+	return c.onFile(filesPath, func(s *launcher.Sandbox, name string) error {
 		err := c.send(s, name)
 		if !errors.Is(err, syscall.EISDIR) {
 			return err
@@ -69,9 +69,6 @@ func (c *call) send(s *launcher.Sandbox, name string) error {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 		h.Set("ETag", `"`+a.ETag+`"`)
 	})
-	if errors.Is(err, content.ErrReplaced) {
-		return gateway.Fail(http.StatusServiceUnavailable, "busy", err.Error())
-	}
 	return err
 }
 
@@ -140,7 +137,7 @@ func putFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.onFile("files/Put", filesPath, func(s *launcher.Sandbox, name string) error {
+	return c.onFile(filesPath, func(s *launcher.Sandbox, name string) error {
 		if name == path.Clean(s.Workdir) {
 			return badRequest("target path is a directory")
 		}
@@ -178,7 +175,7 @@ func deleteFile(c *call) error {
 			return badRequest("recursive %.20q must be a boolean", text)
 		}
 	}
-	return c.onFile("files/Delete", filesPath, func(s *launcher.Sandbox, name string) error {
+	return c.onFile(filesPath, func(s *launcher.Sandbox, name string) error {
 		if _, err := s.Lstat(c.r.Context(), name); err != nil {
 			return err
 		}

@@ -6,14 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestFilesOfSandboxd(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "sandboxd: Write", "sandboxd: Read", "sandboxd: List", "sandboxd: Exists", "sandboxd: Delete", "sandboxd: metadata")
 	body, kind := form([2]string{"note", "x"}, [2]string{"file/other-name", "by a form"})
 	v1 := "X-Sandbox-Port: 8080"
 	b.steps([]step{
-		{"GET", "/v1/health", "", []string{v1}, 200, []string{`{"status":"ok","uptime_seconds":0}`}},
 		{"GET", "/v1/metadata", "", []string{v1}, 200, []string{`{"env":{"SANDBOX_NAME":"one"}}`}},
 		{"PUT", "/v1/files/dir%2Fa.txt?mode=0600", "content", []string{v1}, 204, nil},
 		{"PUT", "/v1/files/dir/b.txt", body, []string{v1, kind}, 204, nil},
@@ -37,6 +39,18 @@ func TestFilesOfSandboxd(t *testing.T) {
 			t.Errorf("HEAD of %s: %d %q", path, code, body)
 		}
 	}
+}
+
+func TestHealthIsTheSandboxs(t *testing.T) {
+	b := newBox(t)
+	b.saw(contracts.Differs, "sandboxd: health")
+	health := step{"GET", "/v1/health", "", []string{"X-Sandbox-Port: 8080"}, 200, []string{`{"status":"ok","uptime_seconds":0}`}}
+	b.steps([]step{health})
+	if code, body := b.send("DELETE", "/api/v1/sandboxes/job-1", "", "Authorization: Bearer a"); code != 204 {
+		t.Fatal(body)
+	}
+	health.code, health.want = 410, []string{`{"code":"UNAVAILABLE"`}
+	b.steps([]step{health})
 }
 
 func TestLinksAreListedAsWhatTheyLeadTo(t *testing.T) {

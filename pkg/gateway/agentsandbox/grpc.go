@@ -21,8 +21,10 @@ import (
 type grpcCall struct {
 	*gateway.Call
 	*route
-	ctx    context.Context
-	stream *rawgrpc.Stream
+	ctx       context.Context
+	stream    *rawgrpc.Stream
+	operation string
+	senders   *stdin.Senders
 }
 
 // methods are sandboxd's.
@@ -35,21 +37,19 @@ var methods = map[string]func(c *grpcCall, message []byte) error{
 	"/watcher.v1.FileWatcherService/WatchDir": (*grpcCall).watch,
 }
 
-// senders are those who send input to processes by this gateway.
-var senders stdin.Senders
-
 // isGRPC reports whether a request is one of gRPC.
 func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
 // serveGRPC answers for sandboxd.
-func serveGRPC(w http.ResponseWriter, r *http.Request, c *gateway.Call, to *route) {
+func (f *Face) serveGRPC(w http.ResponseWriter, r *http.Request, c *gateway.Call, to *route) {
 	stream := rawgrpc.Accept(w, r, messageSilence)
 	defer stream.Close()
-	in := &grpcCall{Call: c, route: to, ctx: r.Context(), stream: stream}
+	in := &grpcCall{Call: c, route: to, ctx: r.Context(), stream: stream, operation: "none", senders: &f.senders}
 	end := status.New(codes.OK, "")
 	if err := in.serve(r); err != nil {
+		to.toldFailed(in.ctx, c, in.operation)
 		end = in.statusOf(err)
 	}
 	stream.End(end)
@@ -60,6 +60,7 @@ func (c *grpcCall) serve(r *http.Request) error {
 	if !ok {
 		return gateway.Fail(http.StatusNotImplemented, "unsupported", "the runtime has no such method")
 	}
+	c.operation = operationOf(c.path)
 	if err := rawgrpc.Check(r); err != nil {
 		return err
 	}
@@ -97,8 +98,18 @@ func (c *grpcCall) statusOf(err error) *status.Status {
 }
 
 // on begins an operation, and does it with the open sandbox, which it wakes if it sleeps.
-func (c *grpcCall) on(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
-	return on(c.ctx, c.Call, c.id, operation, d, true, do)
+func (c *grpcCall) on(d gateway.Detail, do func(*launcher.Sandbox) error) error {
+	if err := c.begin(c.ctx, c.Call, c.operation, d); err != nil {
+		return err
+	}
+	return c.Use(c.ctx, c.id, true, do)
+}
+
+// operationOf returns the name of a method's operation: process/Start for /process.v1.ProcessService/Start.
+func operationOf(path string) string {
+	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	of, _, _ := strings.Cut(service, ".")
+	return of + "/" + method
 }
 
 // send sends a message.

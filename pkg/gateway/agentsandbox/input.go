@@ -15,8 +15,8 @@ import (
 
 // onProcess is on for an operation on a process that runs, which is known by its pid in the sandbox, so that
 // any gateway finds it. An operation that succeeds is answered by an empty message.
-func (c *grpcCall) onProcess(operation string, pid int64, do func(c *podapi.Client, execID string) error) error {
-	return c.on(operation, gateway.Detail{ExecID: fmt.Sprintf("pid %d", pid)}, func(s *launcher.Sandbox) error {
+func (c *grpcCall) onProcess(pid int64, do func(c *podapi.Client, execID string) error) error {
+	return c.on(gateway.Detail{ExecID: fmt.Sprintf("pid %d", pid)}, func(s *launcher.Sandbox) error {
 		all, err := s.Processes(c.ctx)
 		if err != nil {
 			return err
@@ -43,8 +43,8 @@ func (c *grpcCall) writeStdin(message []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.onProcess("process/WriteStdin", in.process, func(client *podapi.Client, id string) error {
-		to, err := senders.Take(c.ctx, client, id)
+	return c.onProcess(in.process, func(client *podapi.Client, id string) error {
+		to, err := c.senders.Take(c.ctx, client, id)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *grpcCall) sendSignal(message []byte) error {
 	}
 	switch signal := syscall.Signal(in.signal); signal {
 	case syscall.SIGINT, syscall.SIGKILL, syscall.SIGTERM:
-		return c.onProcess("process/SendSignal", in.process, func(client *podapi.Client, id string) error {
+		return c.onProcess(in.process, func(client *podapi.Client, id string) error {
 			if err := client.Signal(c.ctx, id, signal); !errors.Is(err, os.ErrProcessDone) {
 				return err
 			}
@@ -86,7 +86,7 @@ func (c *grpcCall) resize(message []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.onProcess("process/ResizeTTY", in.process, func(client *podapi.Client, id string) error {
+	return c.onProcess(in.process, func(client *podapi.Client, id string) error {
 		p, err := client.Attach(c.ctx, id, podapi.AttachOptions{NoOutput: true})
 		if err != nil {
 			return err

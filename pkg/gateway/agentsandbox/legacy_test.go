@@ -6,6 +6,8 @@ import (
 	"mime/multipart"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 // form returns the body of a form with these fields, NAME or NAME/FILENAME and their content, and its type.
@@ -27,6 +29,7 @@ func form(fields ...[2]string) (body, kind string) {
 
 func TestVerbsOfThePythonRuntime(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "Run", "Write", "Read", "List", "Exists")
 	body, kind := form([2]string{"note", "x"}, [2]string{"file/a b.txt", "content"})
 	deep, deepKind := form([2]string{"file/dir/deep.txt", "deep"})
 	json := []string{"Content-Type: application/json"}

@@ -22,7 +22,7 @@ type legacyEntry struct {
 
 // download answers with the content of a file.
 func download(c *call) error {
-	return c.onFile("download", "/download/", func(s *launcher.Sandbox, name string) error {
+	return c.onFile("/download/", func(s *launcher.Sandbox, name string) error {
 		err := c.send(s, name)
 		if errors.Is(err, syscall.EISDIR) {
 			return gateway.Fail(http.StatusNotFound, "not_exist", "there is no such file")
@@ -33,11 +33,11 @@ func download(c *call) error {
 
 // listLegacy lists a directory.
 func listLegacy(c *call) error {
-	return c.onFile("list", "/list/", func(s *launcher.Sandbox, name string) error {
+	return c.onFile("/list/", func(s *launcher.Sandbox, name string) error {
 		all, err := entriesOf(c.r.Context(), s, name)
 		switch {
 		case errors.Is(err, syscall.ENOTDIR):
-			return gateway.Fail(http.StatusNotFound, "not_directory_here", "the path is no directory")
+			return gateway.Fail(http.StatusNotFound, "not_exist", "the path is no directory")
 		case err != nil:
 			return err
 		}
@@ -53,7 +53,7 @@ func listLegacy(c *call) error {
 // exists answers whether there is a file.
 func exists(c *call) error {
 	named, _ := c.name("/exists/")
-	return c.onFile("exists", "/exists/", func(s *launcher.Sandbox, name string) error {
+	return c.onFile("/exists/", func(s *launcher.Sandbox, name string) error {
 		_, err := s.Stat(c.r.Context(), name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return err
@@ -75,7 +75,7 @@ func uploadLegacy(c *call) error {
 	if named == "" {
 		return badRequest("the file of the form has no file name")
 	}
-	return c.on("upload", gateway.Detail{Paths: []string{named}}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Paths: []string{named}}, func(s *launcher.Sandbox) error {
 		name, err := within(s.Workdir, named)
 		if err != nil {
 			return err

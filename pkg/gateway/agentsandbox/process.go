@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -24,7 +24,7 @@ func (c *grpcCall) execute(message []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.on("process/Execute", gateway.Detail{Args: in.config.command}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Args: in.config.command}, func(s *launcher.Sandbox) error {
 		dir, err := within(s.Workdir, in.config.cwd)
 		if err != nil {
 			return err
@@ -47,15 +47,15 @@ func (c *grpcCall) start(message []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.on("process/Start", gateway.Detail{Args: in.config.command}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Args: in.config.command}, func(s *launcher.Sandbox) error {
 		dir, err := within(s.Workdir, in.config.cwd)
 		if err != nil {
 			return err
 		}
 		cmd := s.Command(c.ctx, in.config.command[0], in.config.command[1:]...)
 		cmd.Env, cmd.Dir, cmd.Terminal = in.config.env, dir, in.pty.size()
-		open, end := io.Pipe() // nothing comes by it: WriteStdin attaches to the process
-		defer end.Close()
+		open, end := stdin.Open(nil) // nothing comes by it: WriteStdin attaches to the process
+		defer end()
 		cmd.Stdin = open
 		return c.follow(cmd)
 	})

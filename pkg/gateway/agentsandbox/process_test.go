@@ -7,10 +7,13 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestProcessesOfSandboxd(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "ProcessService.Start", "ProcessService.WriteStdin", "ProcessService.SendSignal", "ProcessService.ResizeTTY")
 	greeting := bytesField(2, append(bytesField(1, []byte("GREETING")), bytesField(2, []byte("hello"))...))
 	s := b.open(processes+"Start", bytesField(1, config("echo $GREETING; pwd; echo err >&2; exit 3", greeting, bytesField(3, []byte("/")))))
 	field, _, err := s.next()
@@ -52,6 +55,7 @@ func TestProcessesOfSandboxd(t *testing.T) {
 
 func TestExecuteAnswersWithAllOutput(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "ProcessService.Execute")
 	s := b.open(processes+"Execute", bytesField(1, config("printf out; printf err >&2; exit 7")))
 	_, message, err := s.next()
 	want := string(numberField(1, 7)) + string(bytesField(2, []byte("out"))) + string(bytesField(3, []byte("err")))
@@ -66,6 +70,7 @@ func TestExecuteAnswersWithAllOutput(t *testing.T) {
 // A process ends when its caller leaves, with what it started.
 func TestProcessEndsWithItsStream(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "ProcessService.Start: leaving")
 	for _, method := range []string{"Start", "Execute"} {
 		s := b.open(processes+method, bytesField(1, config("touch "+method+"; sleep 1000 & sleep 1000")))
 		b.eventually("the start", func() bool {
@@ -123,6 +128,7 @@ func TestWrongCallsOfSandboxd(t *testing.T) {
 
 func TestWatchTellsWhatHappens(t *testing.T) {
 	b := newBox(t)
+	b.saw(contracts.Works, "FileWatcherService.WatchDir")
 	if err := b.sandbox.MkdirAll(t.Context(), "dir/sub", 0); err != nil {
 		t.Fatal(err)
 	}

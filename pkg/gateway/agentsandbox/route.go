@@ -31,6 +31,7 @@ type route struct {
 	path    string // at the port, as it is encoded
 	timeout time.Duration
 	byPath  bool
+	begun   bool // observers know what is done
 }
 
 // routeOf returns where a request goes. With an error it says as much as is known.

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/test/contracts"
 )
 
 func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
@@ -62,9 +64,10 @@ func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
 		}
 		return err == nil
 	})
-	if code, _ := b.send("GET", "/healthz", ""); code != 204 {
-		t.Errorf("the gateway's own health: %d", code)
+	if code, body := b.send("GET", "/healthz", ""); code != 200 || body != `{"status":"ok"}` {
+		t.Errorf("the router's health: %d %s", code, body)
 	}
+	b.saw(contracts.Works, "health", "Open, Close")
 	for what, s := range map[string]struct {
 		pairs []string
 		want  codes.Code
@@ -87,6 +90,9 @@ func TestOtherPortsAreServersInTheSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+		}
 		fmt.Fprintf(w, "%s %v", r.URL, r.Header)
 	})}
 	go func() { _ = server.Serve(l) }()
@@ -101,8 +107,9 @@ func TestOtherPortsAreServersInTheSandbox(t *testing.T) {
 			t.Errorf("the server gets %s: %s", header, body)
 		}
 	}
-	l.Close()
 	b.steps([]step{
+		{"GET", "/hang", "", []string{"X-Sandbox-Port: " + port, "X-Sandbox-Timeout: 0.2"}, 504, []string{`{"detail":`}},
 		{"GET", "/", "", []string{"X-Sandbox-Port: 1"}, 502, []string{`{"detail":"nothing listens at port 1 of the sandbox"}`}},
 	})
+	b.saw(contracts.Works, "a server in the sandbox")
 }

@@ -38,7 +38,7 @@ func (c *grpcCall) watch(message []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.on("watcher/WatchDir", gateway.Detail{Paths: []string{in.path}}, func(s *launcher.Sandbox) error {
+	return c.on(gateway.Detail{Paths: []string{in.path}}, func(s *launcher.Sandbox) error {
 		dir, err := within(s.Workdir, in.path)
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/gateway"
 	router "github.com/podagent/podagent/pkg/gateway/agentsandbox"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/contracts"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -66,13 +67,9 @@ func TestClientsOfAgentSandboxUseAGatewayAsTheirRouter(t *testing.T) {
 	defer cancel()
 	client := exec.CommandContext(ctx, launchertest.AgentSandboxClient(t),
 		"-kubeconfig", c.Kubeconfig, "-namespace", c.Namespace, "-pool", warm, "-router", "http://key:a@"+routerFor(t, c))
-	var out, stderr strings.Builder
-	client.Stdout, client.Stderr = &out, &stderr
+	client.Stdout, client.Stderr = contracts.Record(t, "agent-sandbox", "agent-sandbox@v1.0.3"), t.Output()
 	if err := client.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, out.String(), stderr.String())
-	}
-	if !strings.Contains(out.String(), "FileWatcherService.WatchDir") {
-		t.Errorf("the client saw %s", out.String())
+		t.Fatal(err)
 	}
 }
 

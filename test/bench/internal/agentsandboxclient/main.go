@@ -73,7 +73,7 @@ func (w *walk) run(ctx context.Context) (err error) {
 		return fmt.Errorf("opening a sandbox: %w", err)
 	}
 	defer func() { err = errors.Join(err, w.sandbox.Close(context.WithoutCancel(ctx))) }()
-	works("Open")
+	works("Open, Close")
 	if err := w.dial(); err != nil {
 		return err
 	}
