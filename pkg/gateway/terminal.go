@@ -125,7 +125,9 @@ func (c *rawCall) checkHandshake() error {
 	key, err := base64.StdEncoding.DecodeString(c.r.Header.Get("Sec-WebSocket-Key"))
 	switch {
 	case c.r.ProtoMajor != 1 || !websocket.IsWebSocketUpgrade(c.r):
-		c.w.Header().Set("Upgrade", "websocket")
+		if c.r.ProtoMajor == 1 { // HTTP/2 has no such header, and clients break off an answer with it
+			c.w.Header().Set("Upgrade", "websocket")
+		}
 		return huma.NewError(http.StatusUpgradeRequired, "a terminal is a WebSocket, over HTTP/1.1")
 	case c.r.Header.Get("Sec-WebSocket-Version") != "13":
 		c.w.Header().Set("Sec-WebSocket-Version", "13")

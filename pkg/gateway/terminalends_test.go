@@ -111,6 +111,30 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 	}
 }
 
+func TestTerminalByHTTP2IsToldToComeByHTTP1(t *testing.T) {
+	d := newDoor(t)
+	if made := d.send("a", "POST", "/api/v1/sandboxes", `{"id":"job-1"}`); made.StatusCode != 201 {
+		t.Fatal(made.text)
+	}
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", d.url+"/api/v1/sandboxes/job-1/terminal", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer a")
+	got, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.ProtoMajor != 2 || got.StatusCode != http.StatusUpgradeRequired || got.Header.Get("Upgrade") != "" {
+		t.Errorf("%s %s %v, want 426 without a header of HTTP/1.1", got.Proto, got.Status, got.Header)
+	}
+}
+
 func TestGatewayThatEndsLetsItsTerminalsRunOn(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
