@@ -101,10 +101,12 @@ func (c *Call) unscoped() error {
 // NewName makes up the name of a sandbox.
 func (c *Call) NewName() string { return newName(c.caller.Tenant, "") }
 
-// Listed is a sandbox in a list.
+// Listed is a sandbox as lists have it, and [Call.Find].
 type Listed struct {
 	Sandbox
-	Resources corev1.ResourceList // cpu and memory, its limits or else requests, and its workspace's storage
+	// Resources are cpu and memory, its limits or else requests, and its workspace's storage, which Find knows
+	// only of some.
+	Resources corev1.ResourceList
 }
 
 // List describes all sandboxes of the tenant, in the order of their names.
@@ -125,12 +127,12 @@ func (c *Call) List(ctx context.Context) ([]Listed, error) {
 }
 
 // Find describes a sandbox.
-func (c *Call) Find(ctx context.Context, name string) (Sandbox, error) {
+func (c *Call) Find(ctx context.Context, name string) (Listed, error) {
 	if err := c.check(name); err != nil {
-		return Sandbox{}, err
+		return Listed{}, err
 	}
 	s, err := c.g.find(ctx, name)
-	return sandboxOf(name, s), err
+	return Listed{sandboxOf(name, s), s.Resources}, err
 }
 
 // Remove ends a sandbox, and removes it with its files.

@@ -47,7 +47,9 @@ func (c *cluster) findOne(ctx context.Context, id string) (Summary, error) {
 		if err := c.checkOurs(pod, id); err != nil {
 			return Summary{}, err
 		}
-		return summaryOf(pod, nil), nil
+		s := summaryOf(pod, nil)
+		s.usesOf(pod, claim)
+		return s, nil
 	}
 	if claim == nil {
 		var err error

@@ -167,8 +167,8 @@ type Summary struct {
 	Heartbeat time.Time           // when an orchestrator last needed the pod
 	Labels    map[string]string   // see Spec
 	Expires   time.Time           // when it ends itself; zero if it need not, or was paused by Pause
-	Resources corev1.ResourceList // in a list: cpu, memory (limits, or else requests), its workspace's storage
-	Lifetime  time.Duration       // in a list: how long its pod lives, or, paused, its next one
+	Resources corev1.ResourceList // cpu, memory (limits, or else requests), its workspace's storage, which Find may not know
+	Lifetime  time.Duration       // how long its pod lives, or, paused, its next one
 }
 
 // wrap says what was being done to which sandbox when err came.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -147,9 +146,4 @@ func (c *control) body(v any) error {
 		return badRequest("the body: %v", err)
 	}
 	return nil
-}
-
-// badRequest is the error of a request that says something wrong.
-func badRequest(format string, args ...any) error {
-	return gateway.Fail(http.StatusBadRequest, "invalid", fmt.Sprintf(format, args...))
 }

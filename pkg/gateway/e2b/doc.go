@@ -2,10 +2,10 @@
 // APIs that they call: the control plane, by which sandboxes are made, listed and ended (control.go),
 // and envd, which E2B has in each sandbox, for commands and files (envd.go). Both are translated into
 // what the gateway does anyway; in the sandbox there is nothing new. Calls of envd are Connect's in JSON
-// (connect.go, connectevents.go, connecterrors.go). Its files are the service filesystem.Filesystem
-// (filesystemservice.go, filesystem.go), with watches that stream or are asked for (filesystemwatch.go,
-// filesystempoll.go), and the content by /files (files.go, filesupload.go), also for a URL that is signed
-// (filessignature.go); commands and terminals are the service process.Process (process.go and its like).
+// (connect.go and its like). Its files are the service filesystem.Filesystem (filesystemservice.go,
+// filesystem.go), with watches that stream (watch.go) or are asked for (watchers.go), and the content by /files
+// (files.go, upload.go), also for a URL that is signed (signature.go); commands and terminals are the service
+// process.Process (process.go and its like).
 //
 // A sandbox's id is NAME--TENANT, so that its servers have the hosts that E2B's clients make up:
 // PORT-NAME--TENANT.DOMAIN. A tenant's own name of it, alone, is understood, too.

@@ -53,13 +53,16 @@ func (c *envdCall) do(ctx context.Context, t task, do func(*launcher.Sandbox) er
 	})
 }
 
-// envd is the handler of requests to envd, with an envdCall in their contexts.
-func envd() http.Handler {
-	mux := http.NewServeMux()
-	addFilesystem(mux)
-	addRest(mux)
-	newProcesses().addTo(mux)
-	return mux
+// envdHandler returns the handler of requests to envd, with an envdCall in their contexts.
+func (f *Face) envdHandler() http.Handler {
+	f.build.Do(func() {
+		mux := http.NewServeMux()
+		addFilesystem(mux)
+		addRest(mux)
+		newProcesses().addTo(mux)
+		f.envd = mux
+	})
+	return f.envd
 }
 
 // serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
@@ -79,13 +82,11 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), envdCallKey{}, &envdCall{Call: c, face: f, signed: r.Header.Get(headerAccessToken) == ""}))
-	envdHandler.ServeHTTP(w, r)
+	f.envdHandler().ServeHTTP(w, r)
 }
 
 // ownHeaders are none of a server's in a sandbox.
 var ownHeaders = []string{headerSandbox, headerPort, headerAccessToken, headerTraffic}
-
-var envdHandler = envd()
 
 var errInterpreter = gateway.Fail(http.StatusNotImplemented, "unsupported", "the code interpreter is not supported by this gateway: run code as a command")
 

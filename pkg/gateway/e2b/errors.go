@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,4 +32,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+// badRequest is the error of a request that says something wrong.
+func badRequest(format string, args ...any) error {
+	return gateway.Fail(http.StatusBadRequest, "invalid", fmt.Sprintf(format, args...))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/podagent/podagent/pkg/gateway"
 )
@@ -14,6 +15,8 @@ type Face struct {
 	Templates map[string]Template
 
 	watchers watchers
+	build    sync.Once
+	envd     http.Handler // see envdHandler
 }
 
 // Template says what a new sandbox is made from: a pool, or an image, which the tenant's policy must

@@ -7,75 +7,16 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"path"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/content"
 	"github.com/podagent/podagent/pkg/launcher"
 )
-
-// restCall is a request to envd that is none of Connect's.
-type restCall struct {
-	*envdCall
-	w     http.ResponseWriter
-	r     *http.Request
-	query url.Values
-	began bool // the answer has, so that an error can only cut it off
-}
-
-// rest returns the handler of such requests.
-func rest(do func(*restCall) error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &restCall{envdCall: callOf(r.Context()), w: w, r: r, query: r.URL.Query()}
-		switch err := do(c); {
-		case err == nil:
-		case c.began:
-			c.Failure(r.Context(), err) // it is noted
-			panic(http.ErrAbortHandler)
-		default:
-			for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
-				w.Header().Del(name) // they are of the file
-			}
-			envdFailure(w, r, ofFile(err))
-		}
-	})
-}
-
-// ofFile returns an error with the status that E2B's clients expect of a file that is a directory, or
-// the other way round.
-func ofFile(err error) error {
-	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
-		return gateway.Fail(http.StatusBadRequest, "invalid", err.Error())
-	}
-	return err
-}
-
-// invalidRequest is the answer to a request that says something wrong.
-func invalidRequest(text string) error {
-	return gateway.Fail(http.StatusBadRequest, "invalid", text)
-}
-
-// onFile does an operation for a request that names its user by a query, and may be signed.
-func (c *restCall) onFile(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
-	if err := c.checkTime(); err != nil {
-		return err
-	}
-	return c.do(c.r.Context(), task{operation: operation, detail: d, user: c.query.Get("username")}, do)
-}
-
-// checkTime refuses a request that was signed for a time that is over.
-func (c *restCall) checkTime() error {
-	if c.signed && hasExpired(c.query.Get("signature_expiration"), time.Now()) {
-		return gateway.Fail(http.StatusUnauthorized, "unauthenticated", "signature is already expired")
-	}
-	return nil
-}
 
 // readFile answers with the content of a file.
 func readFile(c *restCall) error {
@@ -139,4 +80,13 @@ func (c *restCall) sendGzip(f *content.State, name string) (began bool, err erro
 		return true, err
 	}
 	return true, z.Close()
+}
+
+// ofFile returns an error with the status that E2B's clients expect of a file that is a directory, or
+// the other way round.
+func ofFile(err error) error {
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
+		return gateway.Fail(http.StatusBadRequest, "invalid", err.Error())
+	}
+	return err
 }

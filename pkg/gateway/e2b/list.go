@@ -14,14 +14,14 @@ import (
 
 // listQuery is what a list is asked for.
 type listQuery struct {
-	metadata  map[string]string
-	states    []string
-	template  string
-	startedBy time.Time // only those that were started then, or later
-	ascending bool
-	limit     int
-	afterTime time.Time // of the last one of the page before, if afterID is not empty
-	afterID   string
+	metadata     map[string]string
+	states       []string
+	template     string
+	startedAfter time.Time // only those that were started then, or later
+	ascending    bool
+	limit        int
+	afterTime    time.Time // of the last one of the page before, if afterID is not empty
+	afterID      string
 }
 
 // list answers with the sandboxes, the newest first unless the query says otherwise, in pages.
@@ -54,7 +54,7 @@ func (c *control) answerList(q *listQuery) error {
 	}
 	running, found := 0, []described{}
 	for _, s := range all {
-		d, _, ok := c.describe(&s.Sandbox, s.Resources)
+		d, _, ok := c.describe(&s)
 		if ok && q.wants(&d) {
 			found = append(found, d)
 		}
@@ -92,7 +92,7 @@ func parseList(raw string) (q listQuery, err error) {
 		}
 	}
 	if text := values.Get("startedAfter"); text != "" {
-		if q.startedBy, err = time.Parse(time.RFC3339, text); err != nil {
+		if q.startedAfter, err = time.Parse(time.RFC3339, text); err != nil {
 			return q, badRequest("startedAfter: %.100q is not a time", text)
 		}
 	}
@@ -144,7 +144,7 @@ func (q *listQuery) wants(d *described) bool {
 			return false
 		}
 	}
-	return slices.Contains(q.states, d.State) && (q.template == "" || q.template == d.Template) && !d.StartedAt.Before(q.startedBy)
+	return slices.Contains(q.states, d.State) && (q.template == "" || q.template == d.Template) && !d.StartedAt.Before(q.startedAfter)
 }
 
 // compare orders sandboxes by the time when they were started.

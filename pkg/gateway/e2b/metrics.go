@@ -29,7 +29,7 @@ type metric struct {
 // metrics answers with what the sandbox uses now, which does not wake it: earlier numbers are not kept.
 func (c *control) metrics() error {
 	ctx, all := c.r.Context(), []metric{}
-	_, d, _, err := c.there()
+	p, err := c.present()
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *control) metrics() error {
 	if err != nil {
 		return err
 	}
-	if d.State == stateRunning && wanted {
+	if p.State == stateRunning && wanted {
 		m, err := c.measure(ctx)
 		switch {
 		case errors.Is(err, launcher.ErrPaused): // by now
@@ -114,4 +114,20 @@ func deref(n *int64) int64 {
 		return 0
 	}
 	return *n
+}
+
+// envdMetrics is a metric as envd tells it.
+type envdMetrics struct {
+	Unix      int64   `json:"ts"`
+	CPUs      int64   `json:"cpu_count"`
+	CPUUsed   float64 `json:"cpu_used_pct"`
+	MemUsed   int64   `json:"mem_used"`
+	MemTotal  int64   `json:"mem_total"`
+	MemCache  int64   `json:"mem_cache"`
+	DiskUsed  int64   `json:"disk_used"`
+	DiskTotal int64   `json:"disk_total"`
+}
+
+func envdMetricsOf(m *metric) envdMetrics {
+	return envdMetrics{m.Unix, m.CPUs, m.CPUUsed, m.MemUsed, m.MemTotal, m.MemCache, m.DiskUsed, m.DiskTotal}
 }

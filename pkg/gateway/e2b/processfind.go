@@ -70,7 +70,7 @@ func (s *selector) task(method string) task {
 // fault says what is wrong with a selector; nil if nothing is.
 func (s *selector) fault() error {
 	if (s.PID == nil) == (s.Tag == nil) {
-		return invalidRequest("a process is named by its pid or by its tag")
+		return badRequest("a process is named by its pid or by its tag")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package e2b
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (ps *processes) start(ctx context.Context, in *startRequest, out *events[pr
 			err = r.start(c, in, name)
 		}
 		if !r.own && isAboutAFile(err) && !errors.Is(err, podapi.ErrUnavailable) { // the command's, or its directory's
-			return invalidRequest(err.Error())
+			return badRequest("%v", err)
 		}
 		return err
 	})
@@ -38,14 +37,14 @@ func (ps *processes) start(ctx context.Context, in *startRequest, out *events[pr
 // fault says what is wrong with a request; nil if the sandbox can tell.
 func (in *startRequest) fault() error {
 	if in.Process == nil || in.Process.Cmd == "" {
-		return invalidRequest("there is no command: process.cmd must be one")
+		return badRequest("there is no command: process.cmd must be one")
 	}
 	if len(in.Tag) > tagLimit {
-		return invalidRequest(fmt.Sprintf("the tag has %d bytes: it may have %d", len(in.Tag), tagLimit))
+		return badRequest("the tag has %d bytes: it may have %d", len(in.Tag), tagLimit)
 	}
 	for name := range in.Process.Envs {
 		if name == "" || strings.Contains(name, "=") {
-			return invalidRequest(fmt.Sprintf("the environment variable %.40q has no name, or a = in it", name))
+			return badRequest("the environment variable %.40q has no name, or a = in it", name)
 		}
 	}
 	return nil

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -67,11 +65,11 @@ func stateOf(s *gateway.Sandbox, r *record) string {
 }
 
 // describe describes a sandbox; it returns false if there is none in any state that E2B knows.
-func (c *control) describe(s *gateway.Sandbox, has corev1.ResourceList) (described, record, bool) {
-	r, metadata := recordOf(s)
+func (c *control) describe(s *gateway.Listed) (described, record, bool) {
+	r, metadata := recordOf(&s.Sandbox)
 	d := described{
 		ID: idOf(c.Tenant(), s.ID), Template: r.Template, Client: clientID, StartedAt: s.CreatedAt, EndAt: s.ExpiresAt,
-		State: stateOf(s, &r), EnvdVersion: envdVersion, Metadata: metadata,
+		State: stateOf(&s.Sandbox, &r), EnvdVersion: envdVersion, Metadata: metadata,
 	}
 	if d.Template == "" {
 		d.Template = BaseTemplate
@@ -83,25 +81,32 @@ func (c *control) describe(s *gateway.Sandbox, has corev1.ResourceList) (describ
 		d.EndAt = never
 	}
 	const mega = 1 << 20
+	has := s.Resources
 	d.CPUs, d.MemoryMB, d.DiskMB = has.Cpu().Value(), has.Memory().Value()/mega, has.Storage().Value()/mega
 	return d, r, d.State != ""
 }
 
-// there returns a sandbox that is running or paused.
-func (c *control) there() (gateway.Sandbox, described, record, error) {
+// present is a sandbox that is running or paused.
+type present struct {
+	described
+	record  record
+	expires time.Time // zero if it does not end by a time
+}
+
+func (c *control) present() (*present, error) {
 	s, err := c.Find(c.r.Context(), c.name)
 	if err != nil {
-		return s, described{}, record{}, err
+		return nil, err
 	}
-	d, r, ok := c.describe(&s, nil)
+	d, r, ok := c.describe(&s)
 	if !ok {
-		return s, d, r, errNoSandbox
+		return nil, errNoSandbox
 	}
-	return s, d, r, nil
+	return &present{d, r, s.ExpiresAt}, nil
 }
 
 func (c *control) get() error {
-	_, d, r, err := c.there()
+	p, err := c.present()
 	if err != nil {
 		return err
 	}
@@ -109,8 +114,8 @@ func (c *control) get() error {
 	if err != nil {
 		return err
 	}
-	out := detailed{described: d, Token: token, Domain: c.Domain(), Lifecycle: lifecycle{"kill", r.Resumes}}
-	if r.Pauses {
+	out := detailed{described: p.described, Token: token, Domain: c.Domain(), Lifecycle: lifecycle{"kill", p.record.Resumes}}
+	if p.record.Pauses {
 		out.Lifecycle.OnTimeout = "pause"
 	}
 	writeJSON(c.w, http.StatusOK, out)
@@ -119,7 +124,7 @@ func (c *control) get() error {
 
 // kill removes a sandbox. One that has ended by itself is not there any more, but is removed, too.
 func (c *control) kill() error {
-	_, _, _, missing := c.there()
+	_, missing := c.present()
 	err := c.Remove(c.r.Context(), c.name)
 	if errors.Is(missing, errNoSandbox) && (err == nil || errors.Is(err, launcher.ErrNotFound)) {
 		return missing
@@ -151,11 +156,11 @@ func (c *control) setTimeout() error {
 	if err != nil {
 		return err
 	}
-	_, _, r, err := c.there()
+	p, err := c.present()
 	if err != nil {
 		return err
 	}
-	if _, err := c.Expire(c.r.Context(), c.name, time.Now().Add(life)); err != nil && !(r.isIdle() && errors.Is(err, launcher.ErrNoLifetime)) {
+	if _, err := c.Expire(c.r.Context(), c.name, time.Now().Add(life)); err != nil && !(p.record.isIdle() && errors.Is(err, launcher.ErrNoLifetime)) {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -164,11 +169,11 @@ func (c *control) setTimeout() error {
 
 // pause ends a sandbox's pod and keeps its files, not its memory.
 func (c *control) pause() error {
-	_, d, _, err := c.there()
+	p, err := c.present()
 	switch {
 	case err != nil:
 		return err
-	case d.State == statePaused:
+	case p.State == statePaused:
 		return gateway.Fail(http.StatusConflict, classPaused, "the sandbox is paused already")
 	}
 	if err := c.Pause(c.r.Context(), c.name); err != nil {
@@ -206,23 +211,23 @@ func (c *control) connect(usual time.Duration) error {
 	if err != nil {
 		return err
 	}
-	s, d, _, err := c.there()
+	p, err := c.present()
 	if err != nil {
 		return err
 	}
 	ctx, status := c.r.Context(), http.StatusOK
-	if d.State == statePaused {
+	if p.State == statePaused {
 		if err := c.Resume(ctx, c.name); err != nil {
 			return err
 		}
 		status = http.StatusCreated
 	}
-	if d.State == statePaused || !s.ExpiresAt.IsZero() {
+	if p.State == statePaused || !p.expires.IsZero() {
 		if err := c.live(ctx, max(life, leastTimeout)); err != nil {
 			return err
 		}
 	}
-	writeJSON(c.w, status, c.created(c.name, d.Template, opened))
+	writeJSON(c.w, status, c.created(c.name, p.Template, opened))
 	return nil
 }
 

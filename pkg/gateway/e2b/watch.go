@@ -56,7 +56,7 @@ func newWatch(ctx context.Context, s *launcher.Sandbox, in *watchRequest) (*watc
 	}
 	a, err := s.Stat(ctx, name)
 	if err == nil && !a.IsDir() {
-		err = invalidRequest(name + " is no directory")
+		err = badRequest("%s is no directory", name)
 	}
 	return &watch{s, name, in.Recursive}, err
 }

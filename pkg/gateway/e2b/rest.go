@@ -6,12 +6,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
+
+// restCall is a request to envd that is none of Connect's.
+type restCall struct {
+	*envdCall
+	w     http.ResponseWriter
+	r     *http.Request
+	query url.Values
+	began bool // the answer has, so that an error can only cut it off
+}
+
+// rest returns the handler of such requests.
+func rest(do func(*restCall) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &restCall{envdCall: callOf(r.Context()), w: w, r: r, query: r.URL.Query()}
+		switch err := do(c); {
+		case err == nil:
+		case c.began:
+			c.Failure(r.Context(), err) // it is noted
+			panic(http.ErrAbortHandler)
+		default:
+			for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
+				w.Header().Del(name) // they are of the file
+			}
+			envdFailure(w, r, ofFile(err))
+		}
+	})
+}
 
 // addRest adds what envd serves beside its Connect services.
 func addRest(mux *http.ServeMux) {
@@ -20,6 +49,22 @@ func addRest(mux *http.ServeMux) {
 	mux.Handle("GET /health", rest(health))
 	mux.Handle("GET /metrics", rest(readMetrics))
 	mux.Handle("GET /envs", rest(readEnvs))
+}
+
+// onFile does an operation for a request that names its user by a query, and may be signed.
+func (c *restCall) onFile(operation string, d gateway.Detail, do func(*launcher.Sandbox) error) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	return c.do(c.r.Context(), task{operation: operation, detail: d, user: c.query.Get("username")}, do)
+}
+
+// checkTime refuses a request that was signed for a time that is over.
+func (c *restCall) checkTime() error {
+	if c.signed && hasExpired(c.query.Get("signature_expiration"), time.Now()) {
+		return gateway.Fail(http.StatusUnauthorized, "unauthenticated", "signature is already expired")
+	}
+	return nil
 }
 
 // health answers whether a sandbox runs, soon in any case. It wakes nothing.

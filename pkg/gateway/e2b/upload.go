@@ -3,7 +3,6 @@ package e2b
 import (
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -41,7 +40,7 @@ func writeFiles(c *restCall) error {
 	}
 	switch err := u.next(); {
 	case err == io.EOF:
-		return invalidRequest("the form has no file: its field must have the name file")
+		return badRequest("the form has no file: its field must have the name file")
 	case err != nil:
 		return err
 	}
@@ -96,22 +95,22 @@ func (c *restCall) upload() (*upload, error) {
 	case "gzip":
 		z, err := gzip.NewReader(c.r.Body)
 		if err != nil {
-			return nil, invalidRequest("the body is not gzip: " + err.Error())
+			return nil, badRequest("the body is not gzip: %v", err)
 		}
 		u.body.Reader = z
 	default:
-		return nil, invalidRequest(fmt.Sprintf("a Content-Encoding of %q is not supported: it can be gzip", coding))
+		return nil, badRequest("a Content-Encoding of %q is not supported: it can be gzip", coding)
 	}
 	kind, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "application/octet-stream":
 		if u.named == "" {
-			return nil, invalidRequest("the query lacks path")
+			return nil, badRequest("the query lacks path")
 		}
 	case err == nil && kind == "multipart/form-data" && params["boundary"] != "":
 		u.form = multipart.NewReader(u.body, params["boundary"])
 	default:
-		return nil, invalidRequest("the Content-Type must be multipart/form-data with a boundary, or application/octet-stream")
+		return nil, badRequest("the Content-Type must be multipart/form-data with a boundary, or application/octet-stream")
 	}
 	return u, nil
 }
@@ -134,7 +133,7 @@ func (u *upload) next() error {
 		case err == io.EOF:
 			return err
 		case err != nil:
-			return u.explain(invalidRequest("the form: " + err.Error()))
+			return u.explain(badRequest("the form: %v", err))
 		}
 		if part.FormName() == "file" {
 			u.content = &source{Reader: part}
@@ -142,7 +141,7 @@ func (u *upload) next() error {
 			return err
 		}
 		if _, err := io.Copy(io.Discard, part); err != nil {
-			return u.explain(invalidRequest("the form: " + err.Error()))
+			return u.explain(badRequest("the form: %v", err))
 		}
 	}
 }
@@ -154,7 +153,7 @@ func (u *upload) nameOf(part *multipart.Part) (string, error) {
 	}
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil || params["filename"] == "" {
-		return "", invalidRequest("a file of the form has no file name, and the query no path")
+		return "", badRequest("a file of the form has no file name, and the query no path")
 	}
 	return params["filename"], nil
 }
@@ -169,9 +168,9 @@ func (u *upload) writeAll(c *restCall, s *launcher.Sandbox) ([]writtenFile, erro
 		case err != nil:
 			return nil, err
 		case there[name]:
-			return nil, invalidRequest(fmt.Sprintf("%s is in the request twice: the first one was written", name))
+			return nil, badRequest("%s is in the request twice: the first one was written", name)
 		case len(written) == filesLimit:
-			return nil, invalidRequest(fmt.Sprintf("there are more than %d files: these were written", filesLimit))
+			return nil, badRequest("there are more than %d files: these were written", filesLimit)
 		}
 		if _, err := s.Write(c.r.Context(), name, u.content, fsops.WriteOptions{Parents: true}); err != nil {
 			return nil, u.explain(err)
@@ -199,7 +198,7 @@ func (u *upload) explain(err error) error {
 		}](from.failed); ok {
 			return status // it came too slowly, or the like
 		}
-		return invalidRequest("the body: " + from.failed.Error())
+		return badRequest("the body: %v", from.failed)
 	}
 	return err
 }
