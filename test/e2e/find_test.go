@@ -38,8 +38,11 @@ func wantFound(t *testing.T, l launcher.Launcher, id string, want launcher.State
 		if listed.ID != id {
 			continue
 		}
-		listed.Heartbeat = found.Heartbeat                                  // that in a Lease is later
-		listed.Resources, listed.Lifetime = found.Resources, found.Lifetime // only lists promise them
+		listed.Heartbeat = found.Heartbeat // that in a Lease is later
+		if list, one := listed.Resources, found.Resources; !list.Cpu().Equal(*one.Cpu()) || !list.Memory().Equal(*one.Memory()) {
+			t.Errorf("found  %v\nlisted %v", one, list)
+		}
+		listed.Resources, listed.Lifetime = found.Resources, found.Lifetime // only lists promise the rest
 		if got, want := fmt.Sprintf("%+v", found), fmt.Sprintf("%+v", listed); got != want {
 			t.Errorf("found  %s\nlisted %s", got, want)
 		}
