@@ -33,7 +33,7 @@ func (c *call) healthy(answer any) error {
 		err = c.Use(ctx, c.id, false, func(s *launcher.Sandbox) error { return s.Healthy(ctx) })
 	}
 	if errors.Is(err, podapi.ErrUnavailable) {
-		return gateway.Fail(http.StatusServiceUnavailable, "unavailable", err.Error())
+		return gateway.Fail(http.StatusServiceUnavailable, "unavailable", c.Failure(c.r.Context(), err).Text) // by the caller's names
 	}
 	if err == nil {
 		writeJSON(c.w, http.StatusOK, answer)
