@@ -60,7 +60,7 @@ func (c *Call) Begin(ctx context.Context, operation, sandbox string, d Detail) e
 
 // check refuses what is no name of a sandbox, and, as not found, one that the caller's token does not open.
 func (c *Call) check(sandbox string) error {
-	if err := CheckName(sandbox); err != nil {
+	if err := c.theirs.check(sandbox); err != nil {
 		return invalid("%v", err)
 	}
 	if c.by.sandbox != "" && c.by.sandbox != sandbox {

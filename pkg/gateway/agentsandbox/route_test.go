@@ -36,7 +36,8 @@ func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
 		{"GET", is, "", []string{"Authorization: Bearer b"}, 410, []string{`{"detail":`}},
 		{"GET", is, "", []string{"Authorization: Bearer b", "X-Sandbox-Namespace: acme"}, 410, nil},
 		{"GET", is, "", []string{"X-Sandbox-ID: job-2"}, 410, []string{`{"detail":`}},
-		{"HEAD", "/v1/files/x", "", []string{"X-Sandbox-ID: job-2"}, 410, nil}, // 404 would be that of a file
+		{"GET", is, "", []string{"X-Sandbox-ID: a--" + strings.Repeat("b", 50)}, 410, nil}, // a name of agent-sandbox's, though none of the gateway's
+		{"HEAD", "/v1/files/x", "", []string{"X-Sandbox-ID: job-2"}, 410, nil},             // 404 would be that of a file
 		{"GET", is, "", []string{"X-Sandbox-UID: other"}, 410, nil},
 		{"GET", is, "", []string{"X-Sandbox-Namespace: elsewhere"}, 410, nil},
 
