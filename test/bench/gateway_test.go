@@ -20,6 +20,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/audit"
+	"github.com/podagent/podagent/pkg/gateway/e2b"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -94,7 +95,7 @@ const doorToken = "the token of a benchmark"
 func openDoor(b *testing.B, l launcher.Launcher, base launcher.Spec, observers ...gateway.Observer) *door {
 	b.Helper()
 	base.ID = ""
-	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base, Observers: observers})
+	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base, Observers: observers, Faces: []gateway.Face{&e2b.Face{}}})
 	server := httptest.NewUnstartedServer(g)
 	server.Config.Protocols = &http.Protocols{}
 	server.Config.Protocols.SetHTTP1(true)

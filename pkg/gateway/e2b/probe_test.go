@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
@@ -37,7 +38,6 @@ const (
 
 func newProbe(f *testing.F) *probe {
 	f.Helper()
-	f.Setenv("HOME", f.TempDir())
 	p := &probe{mark: "m" + strings.ToLower(rand.Text())}
 	keys := filepath.Join(f.TempDir(), "keys.yaml")
 	text := fmt.Sprintf("tenants:\n  acme: {keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n", sha256.Sum256([]byte("a")), sha256.Sum256([]byte(p.mark)))
@@ -45,8 +45,8 @@ func newProbe(f *testing.F) *probe {
 		f.Fatal(err)
 	}
 	p.gateway = gateway.New(gateway.Options{
-		Launcher: launchertest.Local(f), Tenants: &gateway.Keys{Path: keys}, Domain: "sandboxes.test",
-		Faces: []gateway.Face{tokens{}, &Face{}},
+		Launcher: launchertest.Local(f), Tenants: &gateway.Keys{Path: keys}, Domain: "sandboxes.test", Faces: []gateway.Face{tokens{}, &Face{}},
+		Base: launcher.Spec{Env: []string{"HOME=" + f.TempDir()}}, // not of this process: a fuzzer's workers build the agent
 	})
 	f.Cleanup(func() { _ = p.gateway.Close() })
 	p.must(f, "a", "POST", "/api/v1/sandboxes", `{"id":"job"}`)

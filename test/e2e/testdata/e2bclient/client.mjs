@@ -153,6 +153,15 @@ await step('changes are watched', async () => {
   await watch.stop()
 })
 
+if (modern) {
+  await step('what is newer than the version of envd is refused, and not left out', async () => {
+    await assert.rejects(files.write('/tmp/described', 'x', { metadata: { a: 'b' } }), sdk.TemplateError)
+    assert.equal(await files.exists('/tmp/described'), false)
+    await assert.rejects(files.watchDir('/tmp', () => {}, { includeEntry: true }), sdk.TemplateError)
+    await assert.rejects(files.watchDir('/tmp', () => {}, { allowNetworkMounts: true }), sdk.TemplateError)
+  })
+}
+
 await step('a terminal is resized, takes input, and is found again', async () => {
   let screen = ''
   const onData = data => { screen += text(data) }
