@@ -3,7 +3,7 @@
 // agent-sandbox's clients, unmodified.
 //
 // A request names a sandbox by the router's headers (route.go), or by a path below /agent-sandbox. At the
-// ports of the runtimes the gateway itself answers: the verbs of the Python runtime (execute.go,
+// ports of the runtimes the gateway itself answers (http.go): the verbs of the Python runtime (execute.go,
 // legacyfiles.go), and those of sandboxd, REST (files.go, upload.go, about.go) and gRPC (grpc.go, process.go,
 // input.go, watch.go, with the messages of messages.go). All of it is translated to podapi, so that in the
 // sandbox there is nothing new. Requests to other ports go to servers in the sandbox.
