@@ -6,7 +6,7 @@ import type { Command, Exit, OutputEvent } from "./types.js";
 
 /** How to run a command and follow it. */
 export interface StreamOptions extends Command {
-  /** Its standard input. */
+  /** Its standard input, up to 3 MiB: more goes by start and input of the sandbox. */
   stdin?: string | Uint8Array;
   /** Ends the command, with all that it started, when it aborts. */
   signal?: AbortSignal;

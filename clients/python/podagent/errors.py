@@ -59,7 +59,7 @@ def error_of(status: int, content_type: str, retry_after: str | None, body: byte
     """Makes an error of an answer that is none of success."""
     if content_type.startswith("application/problem+json"):
         try:
-            return ProblemError.of(json.loads(body), float(retry_after) if retry_after else None)
+            return ProblemError.of(json.loads(body), float(retry_after) if retry_after and retry_after.isdigit() else None)
         except ValueError:
             pass  # it is no JSON: a gateway sends none such
     return UnreachableError(f"the answer is of no gateway: {status}: {body[:200].decode(errors='replace')}")

@@ -127,7 +127,8 @@ class Sandbox:
         """Runs a command, and returns how it ended, whatever its exit code.
 
         A string is a script for bash, a list a command without a shell. After timeout seconds it is ended, with
-        all that it started. Of each output the last max_output bytes are kept.
+        all that it started. Of each output the last max_output bytes are kept. stdin has up to 3 MiB: more goes by
+        start and input.
         """
         outputs = {"stdout": Tail(max_output), "stderr": Tail(max_output)}
         for event in self.stream(command, dir=dir, env=env, stdin=stdin, timeout=timeout):

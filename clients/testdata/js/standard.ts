@@ -83,6 +83,10 @@ export function standard(): void {
       abort.abort();
       await assert.rejects(running, { name: "AbortError" });
       await sh("while kill -0 $(cat child) 2>/dev/null; do :; done");
+      for await (const event of box.sandbox.stream({ script: "echo $$ > left; sleep 1000 & echo $! >> left; echo go; wait" })) {
+        if (event.type === "stdout") break; // who leaves ends the command, too
+      }
+      await sh("for pid in $(cat left); do while kill -0 $pid 2>/dev/null; do :; done; done");
     });
 
     it("command execution: one that is aborted before it is known to run ends, too", async () => {
