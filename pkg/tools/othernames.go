@@ -1,9 +1,6 @@
 package tools
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // wellKnown are parameters by the names that they have elsewhere, in the tools of
 // agents and editors that models are trained with, for each tool of this package by
@@ -90,7 +87,7 @@ func namesIn(tool string, of *form) map[string]string {
 			own = same
 		}
 		if own != "" {
-			names[own] = strings.TrimSpace(p.name)
+			names[own] = p.name
 		}
 	}
 	return names

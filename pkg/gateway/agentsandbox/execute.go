@@ -127,7 +127,15 @@ func run(ctx context.Context, c *gateway.Call, s *launcher.Sandbox, of *command)
 	case err != nil && !ended:
 		return nil, err
 	}
-	return r, nil
+	return r, checkWhole(r.status)
+}
+
+// checkWhole refuses the end of a command of whose output bytes are missing.
+func checkWhole(s *podapi.ExitStatus) error {
+	if s.Omitted > 0 {
+		return gateway.Fail(http.StatusInternalServerError, "cut", fmt.Sprintf("%d bytes of the output are missing: the sandbox no longer has them", s.Omitted))
+	}
+	return nil
 }
 
 // room is what the outputs of a command may still take.

@@ -3,9 +3,7 @@ package agentsandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -84,8 +82,9 @@ func (c *grpcCall) follow(cmd *podapi.Cmd) error {
 		return failed
 	case err != nil && !ended:
 		return err
-	case status.Omitted > 0:
-		return gateway.Fail(http.StatusInternalServerError, "cut", fmt.Sprintf("%d bytes of the output are missing: the sandbox no longer has them", status.Omitted))
+	}
+	if err := checkWhole(status); err != nil {
+		return err
 	}
 	return c.send(exitEvent(exitCode(status)))
 }
