@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from . import errors
@@ -79,15 +80,22 @@ class SandboxBackend(SandboxBackendProtocol):
 
     @classmethod
     def create(
-        cls, gateway: Gateway | None = None, *, initial_files: Mapping[str, str | bytes] | None = None, timeout: float = 1800, **options: Any
+        cls,
+        gateway: Gateway | None = None,
+        *,
+        initial_files: Mapping[str, str | bytes] | None = None,
+        timeout: float = 1800,
+        max_output: int = 1 << 20,
+        **options: Any,
     ) -> SandboxBackend:
         """Makes a sandbox, or gets the one that has the id, and writes the initial files. The options are those of Gateway.create."""
-        backend = cls((gateway or Gateway()).create(**options), timeout=timeout)
+        backend = cls((gateway or Gateway()).create(**options), timeout=timeout, max_output=max_output)
         try:
             _in_parallel((initial_files or {}).items(), lambda file: backend.sandbox.write(*file))
         except errors.PodagentError:
             if options.get("id") is None:
-                backend.close()
+                with suppress(errors.PodagentError):
+                    backend.close()
             raise
         return backend
 
