@@ -122,8 +122,11 @@ export class SandboxProcess extends EventEmitter<Events> {
     this.emit("error", error);
   }
 
+  /** Nothing is passed on any more: whoever still follows leaves. */
   #end(): void {
     this.#over = true;
+    this.#leave.abort();
+    this.#resume?.();
     this.stdout.push(null);
     this.stderr.push(null);
     this.stdin.destroy();

@@ -22,6 +22,8 @@ export interface NewSandbox {
   lifetime_seconds?: number;
   git?: { url: string; ref?: string; username?: string; password?: string };
   public_ports?: number[];
+  /** Anybody may call any port. */
+  all_public?: boolean;
   volumes?: { name: string; path?: string; mount: string; read_only?: boolean }[];
 }
 
@@ -34,6 +36,7 @@ export interface SandboxInfo {
   labels?: { [name: string]: string };
   auto_pause?: boolean;
   public_ports?: number[];
+  all_public?: boolean;
 }
 
 export type FileType = "file" | "directory" | "symlink" | "fifo" | "socket" | "device";

@@ -128,6 +128,23 @@ export function spawning(): void {
       assert.equal(error.syscall, "spawn /nowhere/claude");
     });
 
+    it("are left when they cannot be told to end", async () => {
+      let left: AbortSignal | null | undefined;
+      const gateway = new Gateway({
+        fetch: async (url, init) => {
+          const { pathname } = new URL(url as string);
+          if (pathname.endsWith("/output")) left = init?.signal;
+          return pathname.endsWith("/signal") ? new Response("no gateway", { status: 502 }) : fetch(url, init);
+        },
+      });
+      const child = new SandboxProcess(await gateway.attach(sandbox.id), { args: ["bash", "-c", "echo ready; exec sleep 1000"] });
+      await once(child.stdout, "readable");
+      assert.equal(child.kill("SIGKILL"), true);
+      await once(child, "error");
+      assert.equal(left?.aborted, true);
+      assert.equal(await text(child.stdout), "ready\n");
+    });
+
     it("run Claude Code for the Agent SDK", async () => {
       let asked: SpawnOptions | undefined;
       const spawn = spawnClaudeCode(sandbox);
