@@ -154,7 +154,7 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 	}
 	status, err := c.await(cmd.Process)
 	switch {
-	case errors.Is(err, podapi.ErrDetached) && c.over():
+	case errors.Is(err, podapi.ErrDetached) && c.gatewayEnds():
 		return &leftRunning{cmd.ID}
 	case err != nil:
 		return err
@@ -220,7 +220,7 @@ func (c *rawCall) starting(outlives bool) (ctx context.Context, started func()) 
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case !outlives && !c.over():
+		case !outlives && !c.gatewayEnds():
 			cancel()
 		case !has:
 			late = time.AfterFunc(startTime, cancel)
@@ -240,7 +240,7 @@ func (c *rawCall) starting(outlives bool) (ctx context.Context, started func()) 
 // If the gateway does, it runs on in any case.
 func (c *rawCall) await(p *podapi.Process) (*podapi.ExitStatus, error) {
 	defer context.AfterFunc(c, func() {
-		if !c.ends || c.over() {
+		if !c.ends || c.gatewayEnds() {
 			_ = p.Detach()
 		}
 	})()

@@ -54,14 +54,14 @@ func (h *held) use(ctx context.Context, id string, wake bool, do func(*launcher.
 	}
 	defer h.release(id, s)
 	err = do(s.sandbox)
-	if err != nil && isOver(err) {
+	if err != nil && isSandboxGone(err) {
 		h.drop(id, s)
 	}
 	return err
 }
 
-// isOver reports whether an error says that a sandbox will answer no more.
-func isOver(err error) bool {
+// isSandboxGone reports whether an error says that a sandbox will answer no more.
+func isSandboxGone(err error) bool {
 	for _, class := range []error{launcher.ErrGone, launcher.ErrStale, launcher.ErrPaused, launcher.ErrNotFound, launcher.ErrOtherKey} {
 		if errors.Is(err, class) {
 			return true
@@ -124,7 +124,7 @@ func (h *held) join(ctx context.Context, id string, wake bool) (*heldSandbox, *c
 		// Whoever comes first may leave, and the others wait on.
 		go h.fill(context.WithoutCancel(ctx), id, s)
 	}
-	if s.isOpen() && time.Since(s.worked) > restedAfter && s.check.over() {
+	if s.isOpen() && time.Since(s.worked) > restedAfter && s.check.hasEnded() {
 		s.check = &check{done: make(chan struct{})}
 		s.users++ // ask is one
 		go h.ask(context.WithoutCancel(ctx), id, s, s.check)
@@ -157,8 +157,8 @@ func (s *heldSandbox) isOpen() bool {
 	}
 }
 
-// over reports whether the sandbox has answered, or failed to.
-func (c *check) over() bool {
+// hasEnded reports whether the sandbox has answered, or failed to.
+func (c *check) hasEnded() bool {
 	select {
 	case <-c.done:
 		return true

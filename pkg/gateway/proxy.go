@@ -168,7 +168,7 @@ func (p *passage) explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &refusal{http.StatusBadGateway, "no_server", fmt.Sprintf("nothing listens at port %d of the sandbox", p.port)}
-	case isOver(err):
+	case isSandboxGone(err):
 		return err
 	}
 	if _, status := classify(err); status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {

@@ -12,8 +12,8 @@ import (
 // A gateway that ends leaves commands running, and says how to go on with them: no caller can tell
 // its end from a break of the network, which must not end what is worth more than the connection.
 
-// over reports whether the call was ended because the gateway is over.
-func (c *rawCall) over() bool { return errors.Is(context.Cause(c), errClosing) }
+// gatewayEnds reports whether the call was ended because the gateway is over.
+func (c *rawCall) gatewayEnds() bool { return errors.Is(context.Cause(c), errClosing) }
 
 // awaitHere is await for a call that can go on at another gateway: once this one is closing, it
 // leaves the process, which left says.

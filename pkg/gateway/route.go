@@ -187,7 +187,7 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, t *target, a admi
 	defer cancel(nil)
 	p := &passage{target: t, admission: a, scheme: g.domain.scheme(), cancel: cancel, faces: len(g.Faces) > 0}
 	p.failed = func(w http.ResponseWriter, err error) {
-		if isOver(err) {
+		if isSandboxGone(err) {
 			g.held.drop(id, s)
 		}
 		refuse(w, r, g.hide(r.Context(), &a, p.explain(err)))

@@ -314,7 +314,7 @@ func (t *terminal) finish(status *podapi.ExitStatus, err error) error {
 		t.fail(cause)
 	default:
 		t.fail(err)
-		if isOver(err) {
+		if isSandboxGone(err) {
 			return err
 		}
 	}

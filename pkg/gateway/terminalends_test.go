@@ -39,6 +39,30 @@ func TestRepeatedTerminalStartsNothingAgain(t *testing.T) {
 	d.walk(step{"GET", "~/files?path=ran", "", nil, 200, `^x\n$`})
 }
 
+// headerOf returns the header that lines of "Name: value" say.
+func headerOf(lines string) http.Header {
+	header := http.Header{}
+	for line := range strings.SplitSeq(lines, "\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			header.Set(name, value)
+		}
+	}
+	return header
+}
+
+// wantNoUpgrade expects that what is no handshake of a WebSocket's is told so.
+func wantNoUpgrade(d *door) {
+	d.Helper()
+	for _, headers := range [][]string{nil, {"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ=="}} {
+		if got := d.send("a", "GET", job+"/terminal", "", headers...); got.StatusCode != 426 {
+			d.Errorf("%q: %d %s", headers, got.StatusCode, got.text)
+		}
+	}
+	if got := d.send("a", "GET", job+"/terminal", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: short", "Sec-WebSocket-Protocol: "+terminalProtocol); got.StatusCode != 400 {
+		d.Errorf("a bad key: %d %s", got.StatusCode, got.text)
+	}
+}
+
 func TestWhoMayOpenATerminal(t *testing.T) {
 	d := newDoor(t)
 	d.sandbox()
@@ -77,12 +101,7 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 		{"cols=65536", []string{terminalProtocol}, "Authorization: Bearer a", 422},
 		{"idempotency_key=one", []string{terminalProtocol}, "Authorization: Bearer a", 422},
 	} {
-		header := http.Header{}
-		for line := range strings.SplitSeq(test.headers, "\n") {
-			if name, value, ok := strings.Cut(line, ": "); ok {
-				header.Set(name, value)
-			}
-		}
+		header := headerOf(test.headers)
 		conn, answer, err := dialer(test.protocols...).DialContext(t.Context(), "ws"+strings.TrimPrefix(d.url, "http")+job+"/terminal?"+test.query, header)
 		if answer == nil || answer.StatusCode != test.status {
 			t.Errorf("%q %q %q: %v, want %d", test.query, test.protocols, test.headers, err, test.status)
@@ -97,14 +116,7 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 			conn.Close()
 		}
 	}
-	for _, headers := range [][]string{nil, {"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ=="}} {
-		if got := d.send("a", "GET", job+"/terminal", "", headers...); got.StatusCode != 426 {
-			t.Errorf("%q: %d %s", headers, got.StatusCode, got.text)
-		}
-	}
-	if got := d.send("a", "GET", job+"/terminal", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: short", "Sec-WebSocket-Protocol: "+terminalProtocol); got.StatusCode != 400 {
-		t.Errorf("a bad key: %d %s", got.StatusCode, got.text)
-	}
+	wantNoUpgrade(d)
 	var list struct{ Processes []gateway.Process }
 	if err := json.Unmarshal([]byte(d.send("a", "GET", job+"/processes", "").text), &list); err != nil || len(list.Processes) != 2 {
 		t.Errorf("what was refused started something: %+v, %v", list.Processes, err)

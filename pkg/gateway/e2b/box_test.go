@@ -84,7 +84,9 @@ func (b *box) request(ctx context.Context, method, path, body string, headers ..
 
 func (b *box) send(method, path, body string, headers ...string) (int, string) {
 	b.Helper()
-	r := b.request(b.Context(), method, path, body, headers...)
+	ctx, cancel := context.WithTimeout(b.Context(), hung)
+	defer cancel()
+	r := b.request(ctx, method, path, body, headers...)
 	defer r.Body.Close()
 	got, err := io.ReadAll(r.Body)
 	if err != nil {

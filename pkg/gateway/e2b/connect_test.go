@@ -85,7 +85,7 @@ func say(h http.Handler, method, path, kind, body string, headers ...string) *ht
 	return w
 }
 
-func TestUnaryCalls(t *testing.T) {
+func TestUnaryCallsAreConnectsInJSON(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("x", messageLimit) + `"}`
 	for _, c := range []struct {
 		name, method, kind, body string
@@ -130,7 +130,7 @@ func TestUnaryCalls(t *testing.T) {
 	}
 }
 
-func TestStreams(t *testing.T) {
+func TestStreamsAreConnectsInJSON(t *testing.T) {
 	const one = `{"text":"one"}`
 	ended := func(text string) string { return envelope(2, text) }
 	for _, c := range []struct {

@@ -89,7 +89,7 @@ func manyPairs(n int) (text string) {
 	return text
 }
 
-func TestWhatIsNotServed(t *testing.T) {
+func TestWhatIsNotServedIsSaidNotToBeSupported(t *testing.T) {
 	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "createSnapshot", "fork, listSnapshots, updateNetwork, Volume, Secret, Template")
 	d := newDoor(t)
 	id := d.create(`{}`).SandboxID

@@ -228,25 +228,30 @@ func TestWhoAsksForGzipGetsIt(t *testing.T) {
 	}
 }
 
-func TestURLsAreSigned(t *testing.T) {
+// in returns a time as signatures have it.
+func in(seconds int64) string { return strconv.FormatInt(time.Now().Unix()+seconds, 10) }
+
+// signed returns a query that is signed for an operation.
+func (d *envdDoor) signed(path, op, user, expiration string) string {
+	q := url.Values{"path": {path}, "signature": {signer(path, op, user, expiration)(d.token)}}
+	if user != "" {
+		q.Set("username", user)
+	}
+	if expiration != "" {
+		q.Set("signature_expiration", expiration)
+	}
+	return q.Encode()
+}
+
+func TestSignedURLsOpenAFileEach(t *testing.T) {
 	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "downloadUrl, uploadUrl")
 	d := newEnvdDoor(t)
 	d.write("file", "text")
 	d.rest("POST", "/api/v1/sandboxes", `{"id":"other"}`)
-	in := func(seconds int64) string { return strconv.FormatInt(time.Now().Unix()+seconds, 10) }
 	get := func(id, query string) reply {
 		return d.send("GET", "/files?"+query, "", "X-Access-Token: ", headerSandbox+": "+id)
 	}
-	query := func(path, op, user, expiration string) string {
-		q := url.Values{"path": {path}, "signature": {signer(path, op, user, expiration)(d.token)}}
-		if user != "" {
-			q.Set("username", user)
-		}
-		if expiration != "" {
-			q.Set("signature_expiration", expiration)
-		}
-		return q.Encode()
-	}
+	query := d.signed
 	soon := in(1000)
 	for _, c := range []struct {
 		name, id, query string
@@ -282,14 +287,20 @@ func TestURLsAreSigned(t *testing.T) {
 	if got := d.send("GET", "/files?"+query("file", "read", "", soon), "", host[:2]...); got.StatusCode != 400 || !strings.Contains(got.text, "the URL names no sandbox") {
 		t.Errorf("without any: %d %s", got.StatusCode, got.text)
 	}
+	if got := d.call("filesystem.Filesystem/Stat?"+query("file", "read", "", soon), `{"path":"file"}`, "X-Access-Token: "); got.StatusCode != 401 {
+		t.Errorf("a signature opens more than files: %d %s", got.StatusCode, got.text)
+	}
+}
+
+func TestSignedURLsTakeFiles(t *testing.T) {
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "downloadUrl, uploadUrl")
+	d := newEnvdDoor(t)
+	query, soon := d.signed, in(1000)
 	d.uploads("?"+query("new", "write", "", soon), "text", 200, `"name":"new"`, octets, "X-Access-Token: ")
 	d.uploads("?"+query("new", "read", "", soon), "text", 401, `"code":401`, octets, "X-Access-Token: ")
 	d.uploads("?"+query("new", "write", "", in(-10)), "no form", 401, `signature is already expired`, "Content-Type: multipart/form-data; boundary=x", "X-Access-Token: ")
 	body, kind := form(t, field{"file", "by-name", "text"})
 	d.uploads("?"+query("", "write", "", soon), body, 200, `"name":"by-name"`, kind, "X-Access-Token: ")
-	if got := d.call("filesystem.Filesystem/Stat?"+query("file", "read", "", soon), `{"path":"file"}`, "X-Access-Token: "); got.StatusCode != 401 {
-		t.Errorf("a signature opens more than files: %d %s", got.StatusCode, got.text)
-	}
 }
 
 func TestHealthTellsWhetherASandboxRuns(t *testing.T) {

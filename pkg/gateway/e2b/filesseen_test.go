@@ -146,6 +146,20 @@ func (o *observer) Begin(_ context.Context, a gateway.Act) error {
 	return nil
 }
 
+// sofar returns what acts were.
+func (o *observer) sofar() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.acts)
+}
+
+// refuse has an operation be one that cannot be recorded.
+func (o *observer) refuse(operation string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deny = operation
+}
+
 func (o *observer) End(_ context.Context, a gateway.Act, out gateway.Outcome) {
 	select {
 	case o.ends <- fmt.Sprint(a.Operation, " ", out.Status, " ", out.Class):
@@ -162,12 +176,13 @@ func TestWhatIsDoneToFilesIsObserved(t *testing.T) {
 	body, kind := form(t, field{"file", "by-name", "text"})
 	d.uploads("", body, 200, ``, kind)
 	d.send("GET", "/health", "")
+	acts := seen.sofar()
 	for _, want := range []string{"e2b.filesystem/Stat job [a]", "e2b.filesystem/Move job [a b]", "e2b.files/Read job [b]", "e2b.files/Write job [by-name]", "e2b.health job []"} {
-		if !slices.Contains(seen.acts, want) {
-			t.Errorf("there is no %s, but %q", want, seen.acts)
+		if !slices.Contains(acts, want) {
+			t.Errorf("there is no %s, but %q", want, acts)
 		}
 	}
-	seen.deny = "e2b.files/Write"
+	seen.refuse("e2b.files/Write")
 	d.uploads("?path=b", "new", 503, `cannot record`, octets)
 	if got := d.content("b"); got != "x" {
 		t.Errorf("a write that cannot be recorded has left %q", got)

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,8 +83,15 @@ func FuzzRecord(f *testing.F) {
 func FuzzRecordOfOthers(f *testing.F) {
 	f.Add("xAAAAx", "x")
 	f.Add("xeyJ0IjoiYSJ9x", "")
-	f.Fuzz(func(_ *testing.T, first, second string) {
-		recordOf(&gateway.Sandbox{Labels: map[string]string{recordLabel + "00": first, recordLabel + "01": second}})
+	f.Fuzz(func(t *testing.T, first, second string) {
+		r, metadata := recordOf(&gateway.Sandbox{Labels: map[string]string{recordLabel + "00": first, recordLabel + "01": second}})
+		labels, err := record{Template: r.Template}.labels(metadata)
+		if err != nil {
+			return // there is too much
+		}
+		if again, got := recordOf(&gateway.Sandbox{Labels: labels}); again.Template != r.Template || !maps.Equal(got, metadata) {
+			t.Errorf("%+v with %q is kept as %+v with %q", r, metadata, again, got)
+		}
 	})
 }
 

@@ -168,7 +168,7 @@ func TestStreamOfInputLeavesTurnsToOthers(t *testing.T) {
 	sent.Wait()
 }
 
-func TestTerminals(t *testing.T) {
+func TestTerminalTakesInputAndSizes(t *testing.T) {
 	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "pty.create, pty.sendInput, pty.resize, pty.kill", "pty.connect")
 	b := newBox(t)
 	s := b.start(`{"process":{"cmd":"/bin/bash","args":["-i","-l"],"envs":{"TERM":"xterm-256color"}},"pty":{"size":{"cols":100,"rows":30}}}`)

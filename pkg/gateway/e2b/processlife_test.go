@@ -70,13 +70,19 @@ func TestTimeoutOfItsStartEndsACommand(t *testing.T) {
 
 func TestCommandWhoseCallerIsGoneBeforeItStartsDoesNotRunOn(t *testing.T) {
 	b := newBox(t)
-	for range 10 {
-		got := b.open("Start", `{"process":{"cmd":"yes"},"stdin":false}`, "Connect-Timeout-Ms: 1").rest()
-		if got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
-			t.Errorf("%+v", got)
+	agent := parentOf(t, b.start(script("exec sleep 300")).pid)
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(agent, s); err != nil {
+			t.Error(err)
 		}
 	}
-	b.eventually("no command runs any more", func() bool { return len(b.running()) == 0 })
+	signal(syscall.SIGSTOP) // so that it starts nothing before the call's time is over
+	got := b.open("Start", `{"process":{"cmd":"yes"},"stdin":false}`, "Connect-Timeout-Ms: 200").rest()
+	signal(syscall.SIGCONT)
+	if got.end != nil || !strings.Contains(got.ended, `"code":"deadline_exceeded"`) {
+		t.Errorf("%+v", got)
+	}
+	b.eventually("the command does not run any more", func() bool { return len(b.running()) == 1 })
 }
 
 func TestTimeoutOfAConnectEndsTheConnectAlone(t *testing.T) {
@@ -100,7 +106,7 @@ func TestSilentCommandSendsKeepalives(t *testing.T) {
 	}
 }
 
-func TestSignals(t *testing.T) {
+func TestSignalsEndCommandsAndTheirChildren(t *testing.T) {
 	contracts.Record(t, "e2b", "HTTP").Saw(contracts.Works, "commands.kill, handle.kill")
 	b := newBox(t)
 	signal := func(pid int, signal string) (int, string) {
