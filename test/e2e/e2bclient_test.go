@@ -6,9 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -17,56 +19,106 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The keys of two tenants, in the form that all versions of the SDK take.
+// The keys of three tenants, in the form that all versions of the SDK take. The last one may have no sandbox.
 const (
 	e2bKey      = "e2b_00112233445566778899aabbccddeeff"
 	e2bOtherKey = "e2b_ffeeddccbbaa99887766554433221100"
+	e2bPoorKey  = "e2b_0123456789abcdef0123456789abcdef"
 )
 
-func TestE2BsClientsWorkInPods(t *testing.T) {
+func TestE2BsClientsWork(t *testing.T) {
 	t.Parallel()
+	client := installE2B(t)
+	t.Run("in pods", func(t *testing.T) {
+		t.Parallel()
+		c := launchertest.NewCluster(t, launcher.Restricted)
+		rows, err := contracts.Load("e2b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions := rows.Versions("e2b", os.Getenv(harness.FullEnv) != "")
+		url := serveE2B(t, c, 3*len(versions), len(versions))
+		t.Run("versions", func(t *testing.T) {
+			for _, version := range versions {
+				t.Run(version, func(t *testing.T) {
+					t.Parallel()
+					walkE2B(t, client, url, version, contracts.Record(t, "e2b", "e2b@"+version), "PODS=true")
+				})
+			}
+		})
+		if !t.Failed() { // what failed leaves sandboxes
+			awaitNoSandbox(t, c)
+		}
+	})
+	t.Run("with a token file", func(t *testing.T) { // of a gateway as on a laptop
+		t.Parallel()
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte(e2bKey+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--backend", "local", "--listen", "127.0.0.1:0", "--token-file", token, "--domain", "sandboxes.test", "--e2b")
+		home := t.TempDir()
+		programs := filepath.Dir(harness.ProgramFile(t, "cmd/podagent"))
+		cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home, "PATH="+programs+":"+os.Getenv("PATH"))
+		walkE2B(t, client, serve(t, cmd), "2.51.0", t.Output(), "GROUPS=sandboxes")
+	})
+}
+
+// installE2B returns the directory of the program that walks, and of the server that it starts in sandboxes.
+func installE2B(t *testing.T) string {
+	t.Helper()
 	client := installNode(t, "testdata/e2bclient")
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	url := serveE2B(t, c, 4)
 	if err := os.WriteFile(filepath.Join(client, "server"), harness.BuildProgram(t, "test/e2e/testdata/server"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("versions", func(t *testing.T) {
-		for _, version := range []string{"2.14.1", "2.51.0"} {
-			t.Run(version, func(t *testing.T) {
-				t.Parallel()
-				walkE2B(t, client, url, version)
-			})
-		}
-	})
-	awaitNoSandbox(t, c)
+	return client
 }
 
 // serveE2B starts a gateway for E2B's clients, of which so many sandboxes keep their files at a time, and
-// returns its URL.
-func serveE2B(t *testing.T, c *launchertest.Cluster, kept int) string {
+// returns its URL. The template "named" is an image, and "pooled" a pool in which so many pods wait, if any.
+func serveE2B(t *testing.T, c *launchertest.Cluster, kept, warm int) string {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys.yaml")
-	text := fmt.Sprintf("tenants:\n  acme: {keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n", sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)))
+	text := fmt.Sprintf("tenants:\n  acme: {pools: ['*'], keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n  poor: {quota: {cpu: 1m}, keys: [{sha256: %x}]}\n",
+		sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)), sha256.Sum256([]byte(e2bPoorKey)))
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test", "--e2b", "--e2b-templates", "named=image:"+c.Image, "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
-	if class := c.Storage(t, kept); class != "" {
-		cmd.Args = append(cmd.Args, "--storage-class", class)
+	pods := []string{"--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi"}
+	if class := c.Storage(t, kept+2*warm); class != "" {
+		pods = append(pods, "--storage-class", class)
 	}
-	cmd.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
-	return serve(t, cmd)
+	env := append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+t.TempDir())
+	program := harness.ProgramFile(t, "cmd/orchestrator")
+	if warm > 0 {
+		if err := c.Apply(t.Context(), filepath.Join("..", "..", "deploy", "pools-rbac.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		create := exec.Command(program, append([]string{"pool", "create", harness.PoolName, "--size", strconv.Itoa(warm), "--keep-workspace"}, pods...)...)
+		create.Env = env
+		if out, err := create.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", create, err, out)
+		}
+		harness.AwaitPool(t, c, warm)
+	}
+	serving := exec.Command(program, append([]string{
+		"gateway", "--listen", "127.0.0.1:0", "--keys", keys, "--domain", "sandboxes.test",
+		"--e2b", "--e2b-templates", "named=image:" + c.Image + ",pooled=pool:" + harness.PoolName,
+	}, pods...)...)
+	serving.Env = env
+	return serve(t, serving)
 }
 
-// walkE2B walks a version of the SDK by environment variables alone.
-func walkE2B(t *testing.T, client, url, version string) {
+// walkE2B walks a version of the SDK by environment variables alone. Out gets what it says of each step.
+func walkE2B(t *testing.T, client, url, version string, out io.Writer, env ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "client.mjs", version, "server")
 	cmd.Dir = client
-	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "OTHER_KEY="+e2bOtherKey, "PODS=true")
-	cmd.Stdout, cmd.Stderr = contracts.Record(t, "e2b", "e2b@"+version), t.Output()
+	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "OTHER_KEY="+e2bOtherKey, "POOR_KEY="+e2bPoorKey)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stdout, cmd.Stderr = out, t.Output()
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}

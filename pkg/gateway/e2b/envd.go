@@ -2,7 +2,9 @@ package e2b
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -52,6 +54,20 @@ func (c *envdCall) do(ctx context.Context, t task, do func(*launcher.Sandbox) er
 		return do(s)
 	})
 }
+
+// isOver reports whether the sandbox runs no more, or is about to end.
+func (c *envdCall) isOver(ctx context.Context) bool {
+	s, err := c.Find(ctx, c.Sandbox())
+	return errors.Is(err, launcher.ErrNotFound) || err == nil && isOver(&s.Sandbox, time.Now())
+}
+
+func isOver(s *gateway.Sandbox, now time.Time) bool {
+	state := launcher.State(s.State)
+	return state != launcher.Running && state != launcher.Pending || !s.ExpiresAt.IsZero() && s.ExpiresAt.Before(now)
+}
+
+// errEnds tells clients that it is the sandbox that ends, whatever became of what they asked for.
+var errEnds = gateway.Fail(http.StatusBadGateway, "agent_lost", "the sandbox ends, and its processes with it")
 
 // envdHandler returns the handler of requests to envd, with an envdCall in their contexts.
 func (f *Face) envdHandler() http.Handler {

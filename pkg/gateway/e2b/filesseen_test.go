@@ -120,6 +120,25 @@ func TestSandboxWithoutAnAgentDoesNotRun(t *testing.T) {
 	}
 }
 
+func TestSandboxThatIsOverNeedsNoAgentToSaySo(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		s    gateway.Sandbox
+		want bool
+	}{
+		"running":              {gateway.Sandbox{State: string(launcher.Running)}, false},
+		"with time left":       {gateway.Sandbox{State: string(launcher.Running), ExpiresAt: now.Add(time.Minute)}, false},
+		"whose time is over":   {gateway.Sandbox{State: string(launcher.Running), ExpiresAt: now.Add(-time.Second)}, true},
+		"that is about to run": {gateway.Sandbox{State: string(launcher.Pending)}, false},
+		"that is being ended":  {gateway.Sandbox{State: string(launcher.Terminating)}, true},
+		"that has ended":       {gateway.Sandbox{State: string(launcher.Ended)}, true},
+	} {
+		if got := isOver(&test.s, now); got != test.want {
+			t.Errorf("one %s: %v", name, got)
+		}
+	}
+}
+
 // stream502 calls a method that answers with events, in a sandbox that is not there.
 func (d *envdDoor) stream502(method, body string) {
 	d.Helper()

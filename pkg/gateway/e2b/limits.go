@@ -85,6 +85,8 @@ const (
 	// healthTime is how long the answer to whether a sandbox runs may take: the clients wait for five
 	// seconds.
 	healthTime = 4 * time.Second
+	// agentTime is how much of that is for its agent.
+	agentTime = 3 * time.Second
 	// envsLimit is how large the environment of a sandbox can be, in bytes: Linux takes no more.
 	envsLimit = 2 << 20
 )

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"syscall"
 
-	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -109,15 +107,13 @@ func (r *run) left() error {
 
 var errTimeout = fmt.Errorf("the time of the call (%s) is over: %w", timeoutHeader, context.DeadlineExceeded)
 
-// ends reports whether a sandbox is about to end, or has ended, which ends its processes by a signal.
+// ends reports whether the sandbox of a call is about to end, or has ended, which ends its processes by a signal.
+// Its agent may be silent then.
 func ends(ctx context.Context, c *podapi.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
-	return errors.Is(c.Healthy(ctx), podapi.ErrUnavailable)
+	return callOf(ctx).isOver(ctx) || errors.Is(c.Healthy(ctx), podapi.ErrUnavailable)
 }
-
-// errEnds tells SDKs that it is the sandbox that ends, and not the process by itself.
-var errEnds = gateway.Fail(http.StatusBadGateway, "agent_lost", "the sandbox ends, and its processes with it")
 
 // endOf describes the end of a process, as Go's os.ProcessState would, which is what SDKs are used to.
 func endOf(s *podapi.ExitStatus, omitted int64) *endEvent {

@@ -71,7 +71,12 @@ func (c *restCall) checkTime() error {
 func health(c *restCall) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), healthTime)
 	defer cancel()
-	err := c.do(ctx, task{operation: "health", asleep: true}, func(s *launcher.Sandbox) error { return notServing(s.Healthy(ctx)) })
+	asking, stop := context.WithTimeout(ctx, agentTime)
+	defer stop()
+	err := c.do(asking, task{operation: "health", asleep: true}, func(s *launcher.Sandbox) error { return notServing(s.Healthy(asking)) })
+	if err != nil && asking.Err() != nil && c.isOver(ctx) {
+		return errEnds
+	}
 	if err == nil {
 		c.w.WriteHeader(http.StatusNoContent)
 	}
