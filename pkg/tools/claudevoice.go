@@ -10,7 +10,7 @@ import (
 
 // claudeVoice answers as the tools of Claude Code do. What these do not say, such as
 // how to get the rest of a result, is in brackets at the end, as in the own dialect.
-type claudeVoice struct{ ownVoice }
+type claudeVoice struct{}
 
 // lines shows the lines with their numbers. A text that ends with the end of a line
 // has another, empty one.
