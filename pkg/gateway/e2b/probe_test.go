@@ -56,23 +56,31 @@ func newProbe(f *testing.F) *probe {
 	p.must(f, p.mark, "POST", "/api/v1/sandboxes", `{"id":"theirs","labels":{"mark":"`+p.mark+`"}}`)
 	p.must(f, p.mark, "PUT", rest+"/files?path=f/"+p.mark+"&parents=true", p.mark)
 	p.must(f, p.mark, "POST", rest+"/exec", `{"args":["echo","`+p.mark+`"]}`)
-	p.ready()
+	if p.ready(); p.pid == "" {
+		f.Fatal("no command waits for input")
+	}
 	return p
 }
 
 // ready has the sandbox and its command be there.
 func (p *probe) ready() {
 	p.call(p.rest("a", "POST", "/api/v1/sandboxes", `{"id":"job"}`))
+	if p.pid = p.waiting(); p.pid == "" {
+		p.call(p.rest("a", "POST", "/api/v1/sandboxes/job/exec", `{"args":["cat"],"detach":true,"open_stdin":true}`))
+		p.pid = p.waiting()
+	}
+}
+
+// waiting returns the pid of the command that waits for input; "" if there is none.
+func (p *probe) waiting() string {
 	var list listProcessesResponse
-	got := p.call(p.envd("/process.Process/List", unaryType, `{}`))
-	if json.Unmarshal(got.Body.Bytes(), &list) == nil && len(list.Processes) > 0 && fmt.Sprint(list.Processes[0].PID) == p.pid {
-		return
+	_ = json.Unmarshal(p.call(p.envd("/process.Process/List", unaryType, `{}`)).Body.Bytes(), &list)
+	for _, process := range list.Processes {
+		if process.Config.Cmd == "cat" {
+			return fmt.Sprint(process.PID)
+		}
 	}
-	var ran struct{ PID int }
-	got = p.call(p.rest("a", "POST", "/api/v1/sandboxes/job/exec", `{"args":["cat"],"detach":true,"open_stdin":true}`))
-	if json.Unmarshal(got.Body.Bytes(), &ran) == nil {
-		p.pid = fmt.Sprint(ran.PID)
-	}
+	return ""
 }
 
 func (p *probe) rest(token, method, target, body string) *http.Request {
