@@ -16,11 +16,11 @@ import (
 // Call is a request to a [Face] whose caller was let in. What it names is the caller's tenant's. Its
 // methods take the request's context. Their errors can be told by [Call.Failure].
 type Call struct {
-	g      *Gateway
-	caller Caller
-	by     proof
-	at     Address
-	theirs theirs
+	g       *Gateway
+	caller  Caller
+	by      proof
+	at      Address
+	foreign foreign
 }
 
 // Address returns that of the server in a sandbox that the request's host names, or else zero.
@@ -60,7 +60,7 @@ func (c *Call) Begin(ctx context.Context, operation, sandbox string, d Detail) e
 
 // check refuses what is no name of a sandbox, and, as not found, one that the caller's token does not open.
 func (c *Call) check(sandbox string) error {
-	if err := c.theirs.check(sandbox); err != nil {
+	if err := c.foreign.check(sandbox); err != nil {
 		return invalid("%v", err)
 	}
 	if c.by.sandbox != "" && c.by.sandbox != sandbox {
@@ -198,7 +198,7 @@ func (c *Call) Use(ctx context.Context, name string, wake bool, do func(*launche
 	if err := c.check(name); err != nil {
 		return err
 	}
-	return c.g.held.use(ctx, c.theirs.id(c.caller.Tenant, name), wake, do)
+	return c.g.held.use(ctx, c.foreign.id(c.caller.Tenant, name), wake, do)
 }
 
 // Started notes that the command runs that the call began.

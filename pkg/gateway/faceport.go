@@ -39,7 +39,7 @@ func (c *Call) ServePort(w http.ResponseWriter, r *http.Request, to PortRequest)
 		r.Body = b.ReadCloser // which may be silent for as long as the server takes it
 	}
 	unguard(w.Header())
-	t := &target{tenant: c.at.Tenant, name: to.Sandbox, port: to.Port, byHeader: c.at == Address{}, theirs: c.theirs}
+	t := &target{tenant: c.at.Tenant, name: to.Sandbox, port: to.Port, byHeader: c.at == Address{}, foreign: c.foreign}
 	defer stopReading(w, r)
 	c.g.pass(w, r, t, admission{tenant: c.caller.Tenant, caller: c.caller}, fail)
 }

@@ -181,9 +181,7 @@ func (h *held) put(id string, sandbox *launcher.Sandbox) {
 	s := &heldSandbox{wake: true, ready: make(chan struct{}), sandbox: sandbox, users: 1, worked: time.Now(), check: fresh}
 	close(s.ready)
 	h.mu.Lock()
-	if old := h.byID[id]; old != nil {
-		h.dropLocked(id, old)
-	}
+	h.forgetLocked(id)
 	if h.closed {
 		s.dropped = true
 	} else {
@@ -226,7 +224,13 @@ func (h *held) drop(id string, s *heldSandbox) {
 func (h *held) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, id := range []string{id, theirsOf(id)} {
+	h.forgetLocked(id)
+}
+
+// forgetLocked is forget for who has the lock. What is held as perhaps foreign goes, too: a tenant's own
+// sandbox comes first.
+func (h *held) forgetLocked(id string) {
+	for _, id := range []string{id, foreignIDOf(id)} {
 		if s := h.byID[id]; s != nil {
 			h.dropLocked(id, s)
 		}

@@ -45,3 +45,31 @@ func TestSandboxThatOpensSlowlyIsOpenedOnceForAllWhoCome(t *testing.T) {
 		}
 	})
 }
+
+// A Sandbox that another client has made must not stay in the place of a tenant's own of its name.
+func TestNewSandboxComesBeforeAForeignOneOfItsName(t *testing.T) {
+	sandbox := func() *launcher.Sandbox {
+		return &launcher.Sandbox{Client: podapi.Deferred(nil, func() error { return nil })}
+	}
+	h := &held{patience: patience, log: slog.New(slog.DiscardHandler), byID: map[string]*heldSandbox{}}
+	own, another := sandbox(), sandbox()
+	next := another
+	h.open = func(context.Context, string, bool) (*launcher.Sandbox, error) { return next, nil }
+	used := func() (s *launcher.Sandbox) {
+		if err := h.use(t.Context(), foreign{allowed: true}.id("acme", "job"), true, func(of *launcher.Sandbox) error { s = of; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if used() != another {
+		t.Fatal("the first one is none that was opened")
+	}
+	next = own
+	h.put(launcherID("acme", "job"), own)
+	if used() != own {
+		t.Error("the one of another client is still used")
+	}
+	if err := h.close(); err != nil {
+		t.Error(err)
+	}
+}

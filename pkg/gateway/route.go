@@ -26,7 +26,7 @@ type target struct {
 	port   int
 	// byHeader says that the gateway's own host was called, which may have cookies of its own.
 	byHeader bool
-	theirs   theirs
+	foreign  foreign
 }
 
 // alone reports whether the host that was called is that of this server only, so that a browser
@@ -176,7 +176,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 
 // pass passes a request that is let in to a server in a sandbox. What keeps it from that is told by refuse.
 func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, t *target, a admission, refuse func(http.ResponseWriter, *http.Request, error)) {
-	id := t.theirs.id(a.tenant, t.name)
+	id := t.foreign.id(a.tenant, t.name)
 	s, err := g.held.get(r.Context(), id, true)
 	if err != nil {
 		refuse(w, r, g.hide(r.Context(), &a, err))

@@ -23,8 +23,8 @@ var errNotYet = &busy{&refusal{http.StatusServiceUnavailable, "not_ready", "the 
 func (g *Gateway) openSandbox(ctx context.Context, id string, wake bool) (*launcher.Sandbox, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTime, errNotYet)
 	defer cancel()
-	if tenant, name, uid, ok := parseTheirs(id); ok {
-		return g.openTheirs(ctx, tenant, name, uid, wake)
+	if tenant, name, uid, ok := parseForeign(id); ok {
+		return g.openOwnOrForeign(ctx, tenant, name, uid, wake)
 	}
 	return g.openOwn(ctx, id, wake)
 }

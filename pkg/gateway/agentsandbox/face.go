@@ -79,7 +79,7 @@ func (f *Face) Serve(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
 		refuse(w, r, to, c.Failure(r.Context(), err))
 		return
 	}
-	c.AlsoTheirs(to.uid)
+	c.AllowForeign(to.uid)
 	r, end := to.within(r)
 	defer end()
 	switch {

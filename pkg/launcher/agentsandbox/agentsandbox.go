@@ -103,16 +103,16 @@ func (l *Launcher) Open(ctx context.Context, id string) (*launcher.Sandbox, erro
 	return s, wrap("opening", id, err)
 }
 
-// OpenTheirs opens a Sandbox by its own name, and its UID unless that is empty, which another client has
+// OpenForeign opens a Sandbox by its own name, and its UID unless that is empty, which another client has
 // made, by a claim or without one, from a template of [Launcher.Template], if mine says so of the labels of
 // its pods. Otherwise it is launcher.ErrNotFound, like one that is not there. A suspended one is
 // launcher.ErrPaused.
-func (l *Launcher) OpenTheirs(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*launcher.Sandbox, error) {
+func (l *Launcher) OpenForeign(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*launcher.Sandbox, error) {
 	c, err := l.cluster(ctx)
 	if err != nil {
 		return nil, wrap("opening", name, err)
 	}
-	s, err := c.openTheirs(ctx, name, uid, mine)
+	s, err := c.openForeign(ctx, name, uid, mine)
 	return s, wrap("opening", name, err)
 }
 

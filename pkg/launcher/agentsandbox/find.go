@@ -197,9 +197,9 @@ func (c *cluster) findForeign(ctx context.Context, name string) (*found, error) 
 	return f, c.checkForm(f)
 }
 
-// findTheirs returns what another client has made, by the name of its Sandbox: with the claim that this
+// findForeignSandbox returns what another client has made, by the name of its Sandbox: with the claim that this
 // belongs to, if any. Whose it is, mine knows by the labels of its pods.
-func (c *cluster) findTheirs(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*found, error) {
+func (c *cluster) findForeignSandbox(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*found, error) {
 	s, err := c.sandboxes().get(ctx, name)
 	switch {
 	case isMissing(err):

@@ -242,9 +242,9 @@ func (c *cluster) open(ctx context.Context, id string) (*launcher.Sandbox, error
 	return c.openFound(ctx, f, err)
 }
 
-// openTheirs opens a Sandbox that another client has made.
-func (c *cluster) openTheirs(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*launcher.Sandbox, error) {
-	f, err := c.findTheirs(ctx, name, uid, mine)
+// openForeign opens a Sandbox that another client has made.
+func (c *cluster) openForeign(ctx context.Context, name, uid string, mine func(labels map[string]string) bool) (*launcher.Sandbox, error) {
+	f, err := c.findForeignSandbox(ctx, name, uid, mine)
 	return c.openFound(ctx, f, err)
 }
 
