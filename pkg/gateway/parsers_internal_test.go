@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
@@ -64,8 +65,8 @@ func FuzzAgentStatus(f *testing.F) {
 	for _, s := range []*status.Status{
 		status.New(codes.NotFound, "none"),
 		withDetails(status.New(codes.Unavailable, strings.Repeat("é", statusTextLimit)),
-			&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errorDomain}, &pb.Error{Class: pb.Class_CLASS_NOT_EXIST}, &errdetails.RetryInfo{}),
-		withDetails(status.New(codes.Code(1000), "\x00"), &pb.Error{Class: 1000, Message: errorDomain}, &pb.Error{Class: pb.Class_CLASS_PATTERN}),
+			&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errclass.Domain}, &pb.Error{Class: pb.Class_CLASS_NOT_EXIST}, &errdetails.RetryInfo{}),
+		withDetails(status.New(codes.Code(1000), "\x00"), &pb.Error{Class: 1000, Message: errclass.Domain}, &pb.Error{Class: pb.Class_CLASS_PATTERN}),
 	} {
 		data, err := proto.Marshal(s.Proto())
 		if err != nil {

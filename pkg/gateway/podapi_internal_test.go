@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
@@ -61,7 +62,7 @@ func TestCodesThatAgentsMakeUpAreUnknown(t *testing.T) {
 // A hostile agent may add what looks like the gateway's own.
 func TestDetailsOfAgentsDoNotPass(t *testing.T) {
 	s, err := status.New(codes.NotFound, "none").WithDetails(
-		&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errorDomain}, &pb.Error{Class: pb.Class_CLASS_NOT_EXIST})
+		&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errclass.Domain}, &pb.Error{Class: pb.Class_CLASS_NOT_EXIST})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,10 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
-
-// errorDomain is that of the gateway's own errors in statuses of gRPC (google.rpc.ErrorInfo).
-const errorDomain = "podagent.gateway"
 
 // grpcCodes are the codes of the problems that callers of REST get by these statuses.
 var grpcCodes = map[int]codes.Code{
@@ -82,7 +80,7 @@ func problemStatus(p *Problem, wait time.Duration) *status.Status {
 		code = codes.Unknown
 	}
 	message := cut(p.Detail)
-	info := &errdetails.ErrorInfo{Reason: p.Class, Domain: errorDomain}
+	info := &errdetails.ErrorInfo{Reason: p.Class, Domain: errclass.Domain}
 	if p.Until != nil {
 		info.Metadata = map[string]string{"until": p.Until.Format(time.RFC3339)}
 	}

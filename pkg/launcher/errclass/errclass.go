@@ -8,6 +8,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
+// Domain is that of a gateway's own errors in statuses of gRPC (google.rpc.ErrorInfo). Those of an agent pass
+// a gateway without it.
+const Domain = "podagent.gateway"
+
 // classes are in the order in which they are tried: the first that fits counts.
 var classes = []struct {
 	err  error

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -159,10 +160,10 @@ func checkError(t *testing.T, name string, err error, status int) {
 func FuzzStatuses(f *testing.F) {
 	for _, details := range [][]protoadapt.MessageV1{
 		nil,
-		{&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errorDomain, Metadata: map[string]string{"until": "2030-01-01T00:00:00Z"}}},
-		{&errdetails.ErrorInfo{Reason: "x\x00", Domain: errorDomain, Metadata: map[string]string{"until": "9"}}, &errdetails.RetryInfo{}},
-		{&errdetails.ErrorInfo{Reason: "not_ready", Domain: errorDomain}, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: -1 << 63, Nanos: 1<<31 - 1}}},
-		{&errdetails.ErrorInfo{Reason: "rate", Domain: errorDomain}, &pb.Error{Class: 1000, Message: "\x00"}, &pb.Error{Class: pb.Class_CLASS_PATTERN}},
+		{&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: errclass.Domain, Metadata: map[string]string{"until": "2030-01-01T00:00:00Z"}}},
+		{&errdetails.ErrorInfo{Reason: "x\x00", Domain: errclass.Domain, Metadata: map[string]string{"until": "9"}}, &errdetails.RetryInfo{}},
+		{&errdetails.ErrorInfo{Reason: "not_ready", Domain: errclass.Domain}, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: -1 << 63, Nanos: 1<<31 - 1}}},
+		{&errdetails.ErrorInfo{Reason: "rate", Domain: errclass.Domain}, &pb.Error{Class: 1000, Message: "\x00"}, &pb.Error{Class: pb.Class_CLASS_PATTERN}},
 		{&errdetails.ErrorInfo{Reason: "no_sandbox", Domain: "other"}},
 	} {
 		p := status.Convert(statusOf(f, codes.Unavailable, details...)).Proto()
@@ -183,7 +184,7 @@ func FuzzStatuses(f *testing.F) {
 		switch {
 		case !ours && got != err:
 			t.Errorf("%v becomes %T %v", err, got, got)
-		case !bytes.Contains(data, []byte(errorDomain)) && ours:
+		case !bytes.Contains(data, []byte(errclass.Domain)) && ours:
 			t.Errorf("%v becomes the gateway's: %#v", err, e)
 		case ours && (!classExp.MatchString(e.Class) || len(e.Error()) > 3*detailLimit || !utf8.ValidString(e.Error())):
 			t.Errorf("%v becomes %#v", err, e)

@@ -11,13 +11,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
-
-// errorDomain is that of a gateway's own errors in statuses of gRPC (google.rpc.ErrorInfo). Those of an
-// agent pass a gateway without it.
-const errorDomain = "podagent.gateway"
 
 // likeHTTP are the statuses of HTTP with which a gateway answers the same error.
 var likeHTTP = map[codes.Code]int{
@@ -44,7 +41,7 @@ func fromStatus(err error) error {
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			if d.Domain == errorDomain && classExp.MatchString(d.Reason) {
+			if d.Domain == errclass.Domain && classExp.MatchString(d.Reason) {
 				e = &Error{Status: likeHTTP[st.Code()], Class: d.Reason, Detail: cut(st.Message())}
 				e.Until, _ = time.Parse(time.RFC3339, d.Metadata["until"])
 			}

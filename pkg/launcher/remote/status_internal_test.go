@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/errclass"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -31,7 +32,7 @@ func TestStatusOfAGatewayIsTheErrorOfItsClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			until := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 			err := fromStatus(statusOf(t, test.code,
-				&errdetails.ErrorInfo{Reason: test.class, Domain: errorDomain, Metadata: map[string]string{"until": until.Format(time.RFC3339)}},
+				&errdetails.ErrorInfo{Reason: test.class, Domain: errclass.Domain, Metadata: map[string]string{"until": until.Format(time.RFC3339)}},
 				&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}))
 			e, ok := err.(*Error)
 			if !ok || e.Class != test.class || e.retry != time.Second || !e.Until.Equal(until) {
