@@ -69,6 +69,12 @@ func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
 		t.Errorf("the router's health: %d %s", code, body)
 	}
 	b.saw(contracts.Works, "health", "Open, Close")
+	b.refusesCallsByGRPC()
+}
+
+// refusesCallsByGRPC shows who may not call by gRPC, and which sandbox.
+func (b *box) refusesCallsByGRPC() {
+	b.Helper()
 	for what, s := range map[string]struct {
 		pairs []string
 		want  codes.Code
@@ -78,7 +84,7 @@ func TestWhoMayCallAndHowASandboxIsNamed(t *testing.T) {
 		"another sandbox": {[]string{"x-sandbox-id", "job-2"}, codes.FailedPrecondition},
 	} {
 		if err := b.unary(processes+"Execute", bytesField(1, config("true")), s.pairs...); status.Code(err) != s.want {
-			t.Errorf("%s: %v", what, err)
+			b.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -78,40 +78,12 @@ func TestSandboxesOfOthersAreThoseOfTheirTemplatesTenant(t *testing.T) {
 	t.Parallel()
 	c := withController(t)
 	poolOf(t, c, 1, "acme")
-	theirs := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim",
-		"metadata": map[string]any{"name": "theirs"},
-		"spec":     map[string]any{"warmPoolRef": map[string]any{"name": warm}},
-	}}
-	if _, err := resourceOf(t, c, sandboxClaims).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var name string
-	harness.Await(t, "the claim's Sandbox", func() bool {
-		now, err := resourceOf(t, c, sandboxClaims).Get(t.Context(), "theirs", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, _, _ = unstructured.NestedString(now.Object, "status", "sandbox", "name")
-		return name != ""
-	})
+	name := sandboxOfClaim(t, c, "theirs")
 	now, err := resourceOf(t, c, sandboxes).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := ""
-	harness.Await(t, "another Sandbox that waits in the pool", func() bool {
-		all, err := resourceOf(t, c, sandboxes).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range all.Items {
-			if s.GetName() != name {
-				waiting = s.GetName()
-			}
-		}
-		return waiting != ""
-	})
+	waiting := anotherSandbox(t, c, name)
 	own := harness.Launch(t, launcherOf(c), c.Spec("other.own"))
 	at := "http://" + routerFor(t, c) + "/exists/%2E"
 	for what, s := range map[string]struct {
@@ -148,4 +120,44 @@ func TestSandboxesOfOthersAreThoseOfTheirTemplatesTenant(t *testing.T) {
 			t.Errorf("%s: %d, want %d", what, answer.StatusCode, s.want)
 		}
 	}
+}
+
+// sandboxOfClaim makes a claim on the pool, as agent-sandbox's clients do, and returns the name of its Sandbox.
+func sandboxOfClaim(t *testing.T, c *launchertest.Cluster, claim string) (name string) {
+	t.Helper()
+	made := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim",
+		"metadata": map[string]any{"name": claim},
+		"spec":     map[string]any{"warmPoolRef": map[string]any{"name": warm}},
+	}}
+	if _, err := resourceOf(t, c, sandboxClaims).Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	harness.Await(t, "the claim's Sandbox", func() bool {
+		now, err := resourceOf(t, c, sandboxClaims).Get(t.Context(), claim, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ = unstructured.NestedString(now.Object, "status", "sandbox", "name")
+		return name != ""
+	})
+	return name
+}
+
+// anotherSandbox returns the name of a Sandbox that waits in the pool beside one.
+func anotherSandbox(t *testing.T, c *launchertest.Cluster, beside string) (waiting string) {
+	t.Helper()
+	harness.Await(t, "another Sandbox that waits in the pool", func() bool {
+		all, err := resourceOf(t, c, sandboxes).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all.Items {
+			if s.GetName() != beside {
+				waiting = s.GetName()
+			}
+		}
+		return waiting != ""
+	})
+	return waiting
 }
