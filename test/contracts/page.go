@@ -21,7 +21,7 @@ func Page() (string, error) {
 }
 
 func page(dir string) (string, error) {
-	intro, err := os.ReadFile(filepath.Join(dir, "rows", "intro.md"))
+	intro, err := os.ReadFile(filepath.Join(dir, "rows", "intro.txt"))
 	if err != nil {
 		return "", err
 	}
