@@ -75,7 +75,11 @@ func advice(err error) string {
 
 // checkGateway asks what everybody may ask.
 func (l *Launcher) checkGateway(ctx context.Context) (string, error) {
-	_, err := l.call(ctx, quickTime, http.MethodGet, "/healthz", nil, nil)
+	var health struct{ Status string }
+	status, err := l.call(ctx, quickTime, http.MethodGet, "/healthz", nil, &health)
+	if status == http.StatusNoContent { // of an older gateway
+		err = nil
+	}
 	return l.base, err
 }
 
