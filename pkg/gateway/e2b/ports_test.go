@@ -30,6 +30,16 @@ func newMirror(t *testing.T) string {
 	return port
 }
 
+// wantServersOwn expects an answer that has no header of the gateway's own.
+func wantServersOwn(d *door, got answer) {
+	d.Helper()
+	for _, header := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cross-Origin-Resource-Policy"} {
+		if got.Header.Get(header) != "" || got.Header.Get("Cache-Control") != "private" {
+			d.Errorf("an answer of a server has headers of the gateway's: %q", got.Header)
+		}
+	}
+}
+
 // TestServersAreReachedByTheirTokens reaches a server on this machine, which is where a local sandbox has its own.
 func TestServersAreReachedByTheirTokens(t *testing.T) {
 	seen := contracts.Record(t, "e2b", "HTTP")
@@ -77,11 +87,7 @@ func TestServersAreReachedByTheirTokens(t *testing.T) {
 	if got := d.send("GET", "/files?path=x&signature=y", "", full, "E2b-Traffic-Access-Token: x"); got.StatusCode != http.StatusUnauthorized || !strings.Contains(got.text, `"code":401`) {
 		t.Errorf("a path of envd's: %d %s", got.StatusCode, got.text)
 	}
-	for _, header := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cross-Origin-Resource-Policy"} {
-		if got := d.send("GET", "/at", "", full, traffic); got.Header.Get(header) != "" || got.Header.Get("Cache-Control") != "private" {
-			t.Errorf("an answer of a server has headers of the gateway's: %q", got.Header)
-		}
-	}
+	wantServersOwn(d, d.send("GET", "/at", "", full, traffic))
 	for host, status := range map[string]int{"49983-" + s.SandboxID: http.StatusNoContent, "49983-" + name: http.StatusNoContent, "49983-missing--acme": http.StatusUnauthorized} {
 		if got := d.send("GET", "/health", "", "Host: "+host+".sandboxes.test", "X-Access-Token: "+s.EnvdAccessToken); got.StatusCode != status {
 			t.Errorf("envd at %s: %d %s", host, got.StatusCode, got.text)
