@@ -28,7 +28,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e agentsandbox unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e agentsandbox unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify contracts bench bench-check clean prebuilt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -195,12 +195,13 @@ sbom: build image ## write software bills of materials (SPDX) for both programs 
 			--source-name "$${from%%=*}" --source-version '$(VERSION)' --output "spdx-json=bin/$${from%%=*}.spdx.json" || exit 1; \
 	done
 
-generate: ## generate the protobuf code, the page of settings and the description of the gateway
+generate: ## generate the protobuf code, the pages of settings and contracts, and the description of the gateway
 	cd pkg/podapi && $(TOOL) buf generate
 	page=$$(PODAGENT_IMAGE= $(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
 	text=$$($(GO) run ./cmd/orchestrator gateway --openapi) && printf '%s\n' "$$text" > pkg/gateway/openapi.json
+	text=$$($(GO) run ./test/contracts/page) && printf '%s\n' "$$text" > docs/contracts.md
 
-verify: ## fail if the generated code, the gateway's description or go.mod is out of date
+verify: ## fail if the generated code, the page of contracts, the gateway's description or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	(cd pkg/podapi && $(TOOL) buf generate -o "$$scratch") && \
@@ -210,7 +211,18 @@ verify: ## fail if the generated code, the gateway's description or go.mod is ou
 	done
 	@$(GO) run ./cmd/orchestrator gateway --openapi | diff -u pkg/gateway/openapi.json - >&2 || \
 		{ echo "openapi.json is out of date: run make generate" >&2; exit 1; }
+	@text=$$($(GO) run ./test/contracts/page) && printf '%s\n' "$$text" | diff -u docs/contracts.md - >&2 || \
+		{ echo "docs/contracts.md is not what the tests saw: run make generate" >&2; exit 1; }
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+
+# The tests that keep what they see of contracts, by their names in the files that they write.
+SEEING = $(shell sed -n 's/^\(Test[A-Za-z0-9_]*\):$$/\1/p' test/contracts/seen/*/*.yaml | sort -u)
+empty :=
+contracts: export PODAGENT_TEST_FULL = 1
+contracts: needs sandboxes ## write anew what the tests see of other products' APIs (RUN=TestName for a new test)
+	@$(call gotest,contracts,PODAGENT_CONTRACTS_UPDATE=1) -p 1 -run '^($(subst $(empty) $(empty),|,$(strip $(SEEING) $(RUN))))$$' \
+		$$(git grep -l 'contracts\.Record(' -- '*_test.go' ':!test/contracts' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+	$(MAKE) generate
 
 bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools or Scale for one; PUBLISH=1 for the published tables)
 	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
