@@ -110,10 +110,10 @@ func (w *walk) dial() error {
 func (w *walk) commands(ctx context.Context) error {
 	r, err := w.sandbox.Run(ctx, `sh -c 'echo out; echo err >&2; exit 3'`)
 	if err != nil || r.Stdout != "out\n" || r.Stderr != "err\n" || r.ExitCode != 3 {
-		return fmt.Errorf("Run: %+v: %w", r, err)
+		return fmt.Errorf("the call Run: %+v: %w", r, err)
 	}
 	if r, err = w.sandbox.Run(ctx, "no-such-command"); err != nil || r.ExitCode != 1 || r.Stderr == "" {
-		return fmt.Errorf("Run of a command that is not there: %+v: %w", r, err)
+		return fmt.Errorf("the call Run of a command that is not there: %+v: %w", r, err)
 	}
 	works("Run")
 	return nil
@@ -126,26 +126,26 @@ func (w *walk) files(ctx context.Context) error {
 			return err
 		}
 		if got, err := w.sandbox.Read(ctx, name); err != nil || !bytes.Equal(got, content) {
-			return fmt.Errorf("Read of %s: %d bytes: %w", name, len(got), err)
+			return fmt.Errorf("the call Read of %s: %d bytes: %w", name, len(got), err)
 		}
 	}
 	if err := w.sandbox.WriteReader(ctx, "streamed", bytes.NewReader(large)); err != nil {
 		return err
 	}
 	if got, err := w.sandbox.Read(ctx, "streamed"); err != nil || !bytes.Equal(got, large) {
-		return fmt.Errorf("Read of what was streamed: %d bytes: %w", len(got), err)
+		return fmt.Errorf("the call Read of what was streamed: %d bytes: %w", len(got), err)
 	}
 	list, err := w.sandbox.List(ctx, ".")
 	if err != nil || len(list) != 4 || list[0].Name != "empty" || list[1].Size != int64(len(large)) || list[0].Type != sandbox.FileTypeFile || list[0].ModTime.IsZero() {
-		return fmt.Errorf("List: %+v: %w", list, err)
+		return fmt.Errorf("the call List: %+v: %w", list, err)
 	}
 	is, err := w.sandbox.Exists(ctx, "small.txt")
 	isNot, otherErr := w.sandbox.Exists(ctx, "none")
 	if err = errors.Join(err, otherErr); err != nil || !is || isNot {
-		return fmt.Errorf("Exists: %t %t: %w", is, isNot, err)
+		return fmt.Errorf("the call Exists: %t %t: %w", is, isNot, err)
 	}
 	if _, err := w.sandbox.Read(ctx, "none"); !isStatus(err, http.StatusNotFound) {
-		return fmt.Errorf("Read of a file that is not there: %w", err)
+		return fmt.Errorf("the call Read of a file that is not there: %w", err)
 	}
 	works("Write", "WriteReader", "Read", "List", "Exists")
 	return nil
@@ -178,19 +178,19 @@ func (w *walk) sandboxdFiles(ctx context.Context) error {
 		return err
 	}
 	if got, err := s.Read(ctx, "dir/by/path"); err != nil || string(got) != "content" {
-		return fmt.Errorf("Read by sandboxd: %q: %w", got, err)
+		return fmt.Errorf("the call Read by sandboxd: %q: %w", got, err)
 	}
 	list, err := s.List(ctx, "dir/by")
 	if err != nil || len(list) != 1 || list[0].Name != "path" || list[0].Mode == "" {
-		return fmt.Errorf("List by sandboxd: %+v: %w", list, err)
+		return fmt.Errorf("the call List by sandboxd: %+v: %w", list, err)
 	}
 	is, err := s.Exists(ctx, "dir")
 	isNot, otherErr := s.Exists(ctx, "none")
 	if err = errors.Join(err, otherErr); err != nil || !is || isNot {
-		return fmt.Errorf("Exists by sandboxd: %t %t: %w", is, isNot, err)
+		return fmt.Errorf("the call Exists by sandboxd: %t %t: %w", is, isNot, err)
 	}
 	if err := s.Delete(ctx, "dir", false); !isStatus(err, http.StatusConflict) {
-		return fmt.Errorf("Delete of a directory that is not empty: %w", err)
+		return fmt.Errorf("the call Delete of a directory that is not empty: %w", err)
 	}
 	if err := s.Delete(ctx, "dir", true); err != nil {
 		return err
@@ -206,10 +206,10 @@ func script(text string) *processv1.ProcessConfig {
 func (w *walk) execute(ctx context.Context) error {
 	r, err := w.grpc.Execute(ctx, &processv1.ExecuteRequest{Config: script("echo $GREETING; echo err >&2; exit 3")})
 	if err != nil || string(r.Stdout) != "hello\n" || string(r.Stderr) != "err\n" || r.ExitCode != 3 {
-		return fmt.Errorf("Execute: %v: %w", r, err)
+		return fmt.Errorf("the call Execute: %v: %w", r, err)
 	}
 	if _, err := w.grpc.Execute(ctx, &processv1.ExecuteRequest{Config: &processv1.ProcessConfig{Command: []string{"/no/such"}}}); status.Code(err) != codes.NotFound {
-		return fmt.Errorf("Execute of a command that is not there: %w", err)
+		return fmt.Errorf("the call Execute of a command that is not there: %w", err)
 	}
 	works("ProcessService.Execute")
 	return nil
@@ -259,7 +259,7 @@ func (w *walk) streams(ctx context.Context) error {
 	}
 	_, err = w.grpc.WriteStdin(ctx, &processv1.WriteStdinRequest{ProcessId: p.id, Payload: &processv1.WriteStdinRequest_Input{Input: []byte("a line\n")}})
 	if err = errors.Join(err, p.until("a line\n")); err != nil {
-		return fmt.Errorf("WriteStdin: %w", err)
+		return fmt.Errorf("the call WriteStdin: %w", err)
 	}
 	_, err = w.grpc.WriteStdin(ctx, &processv1.WriteStdinRequest{ProcessId: p.id, Payload: &processv1.WriteStdinRequest_Eof{}})
 	if err = errors.Join(err, p.until("")); err != nil || p.exit.GetExitCode() != 4 {
@@ -273,10 +273,10 @@ func (w *walk) streams(ctx context.Context) error {
 	}
 	_, err = w.grpc.SendSignal(ctx, &processv1.SendSignalRequest{ProcessId: p.id, Signal: processv1.Signal_SIGNAL_SIGTERM})
 	if err = errors.Join(err, p.until("")); err != nil {
-		return fmt.Errorf("SendSignal: %w", err)
+		return fmt.Errorf("the call SendSignal: %w", err)
 	}
 	if _, err = w.grpc.SendSignal(ctx, &processv1.SendSignalRequest{ProcessId: p.id, Signal: processv1.Signal_SIGNAL_SIGKILL}); status.Code(err) != codes.NotFound {
-		return fmt.Errorf("SendSignal to a process that has ended: %w", err)
+		return fmt.Errorf("the call SendSignal to a process that has ended: %w", err)
 	}
 	works("ProcessService.Start", "ProcessService.WriteStdin", "ProcessService.SendSignal")
 	return nil
