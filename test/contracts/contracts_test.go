@@ -45,7 +45,7 @@ func tree(t *testing.T, files map[string]string) string {
 func right() map[string]string {
 	return map[string]string{
 		"all_test.go":                 "package all\n\nfunc TestWalk(t *testing.T) {}\nfunc TestA(t *testing.T) {}\nfunc TestB(t *testing.T) {}\n",
-		"rows/intro.txt":               "# Contracts\n",
+		"rows/intro.txt":              "# Contracts\n",
 		"rows/product.yaml":           rows,
 		"seen/product/sdk@2.0.0.yaml": "TestWalk:\n  make of one: works\n  watch: differs\n",
 		"seen/product/sdk@1.0.0.yaml": "TestWalk:\n  make of one: works\n  watch: absent\n",
