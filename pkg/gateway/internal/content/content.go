@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -28,10 +30,18 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
+// mostRanges is how many ranges of a file a request gets: each is a read of its own. Of one that asks for
+// more, the ranges are ignored, as a server may (RFC 9110, 14.2).
+const mostRanges = 16
+
 // Serve answers a request for the content of a file, as [http.ServeContent] does. The header of an
 // answer is set by describe. If it returns an error, and began is true, the answer is a part of what it
 // announced, and must be cut off; otherwise there is none, but for its header.
 func Serve(w http.ResponseWriter, r *http.Request, c *podapi.Client, name string, describe func(http.Header, fsops.Attr)) (began bool, err error) {
+	if strings.Count(r.Header.Get("Range"), ",") >= mostRanges {
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
 	return Try(r.Context(), c, name, func(s *State) (bool, error) {
 		describe(w.Header(), s.Attr())
 		answer := &lateAnswer{ResponseWriter: w, status: http.StatusOK}
@@ -86,9 +96,15 @@ func (a *lateAnswer) begin() {
 
 // end ends the answer, whose content this was.
 func (a *lateAnswer) end(s *State) (began bool, err error) {
+	failed := s.failed()
+	if !a.began { // what may take its place has another length
+		for _, name := range []string{"Content-Length", "Content-Range", "Accept-Ranges"} {
+			a.Header().Del(name)
+		}
+	}
 	switch {
-	case s.err != nil || a.began:
-		return a.began, s.err
+	case failed != nil || a.began:
+		return a.began, failed
 	case a.status == http.StatusPreconditionFailed:
 		return false, &Error{a.status, "the file is not the one that the request is for"}
 	case a.status == http.StatusRequestedRangeNotSatisfiable:
@@ -106,9 +122,12 @@ type State struct {
 	ctx    context.Context
 	client *podapi.Client
 	attr   fsops.Attr
-	offset int64
-	err    error // by which a read failed
 
+	// [http.ServeContent] reads several ranges in a goroutine of its own, which may outlive the answer.
+	mu     sync.Mutex
+	over   bool // it is read no more
+	offset int64
+	err    error          // by which a read failed
 	stream *io.PipeReader // from offset on; nil until it is read
 	cancel context.CancelFunc
 }
@@ -128,15 +147,28 @@ func (s *State) Attr() fsops.Attr { return s.attr }
 
 // Read implements [io.Reader].
 func (s *State) Read(p []byte) (int, error) {
-	if s.stream == nil {
-		s.begin()
+	stream := s.opened()
+	if stream == nil {
+		return 0, io.ErrClosedPipe
 	}
-	n, err := s.stream.Read(p)
+	n, err := stream.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.offset += int64(n)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && !s.over {
 		s.err = err
 	}
 	return n, err
+}
+
+// opened returns the stream, or nil if the state is read no more.
+func (s *State) opened() *io.PipeReader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream == nil && !s.over {
+		s.begin()
+	}
+	return s.stream
 }
 
 func (s *State) begin() {
@@ -158,6 +190,8 @@ func (s *State) begin() {
 
 // Seek implements [io.Seeker].
 func (s *State) Seek(offset int64, whence int) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch whence {
 	case io.SeekCurrent:
 		offset += s.offset
@@ -165,14 +199,29 @@ func (s *State) Seek(offset int64, whence int) (int64, error) {
 		offset += s.attr.Size
 	}
 	if offset != s.offset {
-		s.close()
+		s.leave()
 	}
 	s.offset = offset
 	return offset, nil
 }
 
-// close ends the reading.
+// failed returns the error by which a read failed.
+func (s *State) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// close ends all reading.
 func (s *State) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.leave()
+}
+
+// leave ends the stream.
+func (s *State) leave() {
 	if s.stream != nil {
 		s.cancel()
 		s.stream.Close()
