@@ -82,5 +82,5 @@ func (g *Gateway) openOwnOrForeign(ctx context.Context, tenant, name, uid string
 	if !ok {
 		return nil, err
 	}
-	return l.OpenForeign(ctx, name, uid, func(labels map[string]string) bool { return labels[LabelTenant] == tenant })
+	return l.OpenForeign(ctx, name, uid, func(labels map[string]string) bool { return tenant != "" && labels[LabelTenant] == tenant })
 }

@@ -20,7 +20,7 @@ func refuse(w http.ResponseWriter, r *http.Request, to *route, why gateway.Failu
 	if isGRPC(r) {
 		stream := rawgrpc.Accept(w, r, messageSilence)
 		defer stream.Close()
-		stream.End(status.New(codeOf(why), why.Text))
+		stream.End(grpcStatus(why))
 		return
 	}
 	if why.RetryAfter > 0 {
@@ -102,6 +102,11 @@ var v1Codes = map[int]string{
 	http.StatusServiceUnavailable:           "UNAVAILABLE",
 	http.StatusGatewayTimeout:               "DEADLINE_EXCEEDED",
 	http.StatusInsufficientStorage:          "RESOURCE_EXHAUSTED",
+}
+
+// grpcStatus is the status of gRPC for a failure.
+func grpcStatus(why gateway.Failure) *status.Status {
+	return status.New(codeOf(why), strings.ToValidUTF8(why.Text[:min(len(why.Text), statusText)], "\uFFFD"))
 }
 
 // codeOf is gRPC's code for a failure. NotFound is a command's or a process's.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -46,7 +47,7 @@ func execute(c *call) error {
 		if fault != nil {
 			return c.executed("", notExecuted(fault), 1)
 		}
-		ran, err := run(c.r.Context(), c.Call, s, &command{words: words, limit: executeOutput, timeout: executeTime})
+		ran, err := run(c.r.Context(), c.Call, s, &command{words: words, limit: executeOutput, size: jsonSize, timeout: executeTime})
 		switch {
 		case isAboutCommand(err):
 			return c.executed("", notExecuted(err), 1)
@@ -96,7 +97,8 @@ func isAboutCommand(err error) bool {
 type command struct {
 	words, env []string
 	dir        string
-	limit      int // of its output, in bytes
+	limit      int              // of its output, as size counts
+	size       func([]byte) int // how much of the limit output takes; nil for its bytes
 	timeout    time.Duration
 }
 
@@ -108,7 +110,7 @@ type result struct {
 
 // run runs a command to its end, or until ctx ends: then it is killed, and the error is the context's.
 func run(ctx context.Context, c *gateway.Call, s *launcher.Sandbox, of *command) (*result, error) {
-	r, room := &result{}, &room{left: of.limit}
+	r, room := &result{}, &room{left: of.limit, size: of.size}
 	cmd := s.Command(ctx, of.words[0], of.words[1:]...)
 	cmd.Env, cmd.Dir, cmd.Timeout = of.env, of.dir, of.timeout
 	cmd.Stdout, cmd.Stderr = &roomWriter{&r.stdout, room}, &roomWriter{&r.stderr, room}
@@ -140,6 +142,7 @@ func checkWhole(s *podapi.ExitStatus) error {
 
 // room is what the outputs of a command may still take.
 type room struct {
+	size func([]byte) int
 	mu   sync.Mutex
 	left int
 }
@@ -150,14 +153,35 @@ type roomWriter struct {
 }
 
 func (w *roomWriter) Write(p []byte) (int, error) {
+	size := len(p)
+	if w.room.size != nil {
+		size = w.room.size(p)
+	}
 	w.room.mu.Lock()
-	w.room.left -= len(p)
+	w.room.left -= size
 	full := w.room.left < 0
 	w.room.mu.Unlock()
 	if full {
 		return 0, gateway.Fail(http.StatusRequestEntityTooLarge, "too_large", "the output is larger than an answer may be: let the command write it to a file, or follow it as a stream")
 	}
 	return w.Buffer.Write(p)
+}
+
+// jsonSize is how many bytes output takes in JSON, at most.
+func jsonSize(output []byte) (size int) {
+	for len(output) > 0 {
+		r, n := utf8.DecodeRune(output)
+		switch {
+		case strings.ContainsRune("\n\r\t\"\\", r):
+			size += 2
+		case r < ' ', r == utf8.RuneError && n == 1, r == '\u2028', r == '\u2029':
+			size += 6
+		default:
+			size += n
+		}
+		output = output[n:]
+	}
+	return size
 }
 
 // splitWords splits a text as a POSIX shell splits a simple command, with its quotes, and expands nothing.

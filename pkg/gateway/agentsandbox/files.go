@@ -84,7 +84,8 @@ func entriesOf(ctx context.Context, s *launcher.Sandbox, dir string) ([]fsops.At
 		if size += entrySize + 6*len(path.Base(a.Path)); size > listLimit {
 			return nil, gateway.Fail(http.StatusRequestEntityTooLarge, "too_large", "the directory has too many entries for one answer")
 		}
-		all = append(all, a)
+		// What else it has, the answer has not.
+		all = append(all, fsops.Attr{Path: strings.Clone(path.Base(a.Path)), Size: a.Size, Mode: a.Mode, ModTime: a.ModTime})
 	}
 	looks, ctx := errgroup.WithContext(ctx)
 	looks.SetLimit(looksAtOnce)
@@ -93,11 +94,10 @@ func entriesOf(ctx context.Context, s *launcher.Sandbox, dir string) ([]fsops.At
 			continue
 		}
 		looks.Go(func() error {
-			to, err := s.Stat(ctx, a.Path)
+			to, err := s.Stat(ctx, path.Join(dir, a.Path))
 			switch {
 			case err == nil:
-				to.Path = a.Path
-				all[i] = to
+				all[i] = fsops.Attr{Path: a.Path, Size: to.Size, Mode: to.Mode, ModTime: to.ModTime}
 			case !isAboutFile(err):
 				return err
 			}

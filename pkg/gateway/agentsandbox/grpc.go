@@ -94,7 +94,7 @@ func (c *grpcCall) statusOf(err error) *status.Status {
 		return of.GRPCStatus()
 	}
 	why := c.Failure(c.ctx, err)
-	return status.New(codeOf(why), why.Text)
+	return grpcStatus(why)
 }
 
 // on begins an operation, and does it with the open sandbox, which it wakes if it sleeps.

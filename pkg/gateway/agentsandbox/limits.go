@@ -6,9 +6,8 @@ import "time"
 const (
 	// executeTime is how long a command of execute may run, as in the Python runtime.
 	executeTime = 300 * time.Second
-	// executeOutput is how much output an answer of execute has, in bytes: clients take 16 MiB of JSON,
-	// which doubles most of what is no text.
-	executeOutput = 8 << 20
+	// executeOutput is how much output an answer of execute has, in bytes of JSON: clients take 16 MiB.
+	executeOutput = 16<<20 - 1<<10
 	// messageOutput is how much output an answer of Execute has, in bytes: clients of gRPC take messages of
 	// 4 MiB unless told otherwise.
 	messageOutput = 4<<20 - 1<<10
@@ -30,6 +29,9 @@ const (
 	chunkLimit = 256 << 10
 	// healthTime is how long a look at a sandbox's health may take: who asks has little time.
 	healthTime = 5 * time.Second
+	// statusText is how much of an error's text a status of gRPC has, in bytes: many clients take trailers of
+	// 8 KiB.
+	statusText = 1 << 10
 	// messageSilence is how long the message of a call of gRPC may take to come.
 	messageSilence = time.Minute
 	// envsLimit is how much environment a sandbox may have, in bytes: more than Linux takes in one text.
