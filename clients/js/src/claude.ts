@@ -7,7 +7,7 @@
 import { EventEmitter } from "node:events";
 import { constants } from "node:os";
 import { Readable, Writable } from "node:stream";
-import { isProblem, PodagentError } from "./errors.js";
+import { CutError, isProblem, PodagentError } from "./errors.js";
 import type { Input } from "./exec.js";
 import type { Sandbox } from "./sandbox.js";
 import type { Exit } from "./types.js";
@@ -96,8 +96,13 @@ export class SandboxProcess extends EventEmitter<Events> {
 
   /** Passes the output on, as fast as it is read, until the end. */
   async #follow(execId: string): Promise<void> {
+    let at = 0; // in stdout
     for await (const event of this.#sandbox.output(execId, { signal: this.#leave.signal })) {
-      if (event.type === "stdout" && !this.stdout.push(event.data)) await this.#drained();
+      if (event.type === "stdout") {
+        if (event.offset > at) throw new CutError(`${event.offset - at} bytes of the output are missing: nobody read them in time`);
+        at = event.offset + event.data.length;
+        if (!this.stdout.push(event.data)) await this.#drained();
+      }
       if (event.type === "stderr") this.stderr.push(event.data);
       if (event.type === "exit") this.#exit(event.exit);
     }

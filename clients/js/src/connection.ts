@@ -108,14 +108,24 @@ export class Connection {
 
 /**
  * Returns after how many milliseconds a request that failed may be sent again, if it may. A
- * gateway that asks to come again has done nothing.
+ * gateway that asks to come again has done nothing, unless it ends: then it asks so of all calls
+ * that are under way.
  */
 function waitFor(error: unknown, repeatable: boolean, pause: number): number | undefined {
   if (error instanceof ProblemError) {
-    if (error.retryAfter !== undefined && (error.status === 429 || error.status === 503)) return 1000 * error.retryAfter;
+    const perhapsDone = error.class === "unavailable" && !repeatable;
+    if (error.retryAfter !== undefined && !perhapsDone && (error.status === 429 || error.status === 503)) return 1000 * error.retryAfter;
     return repeatable && error.class === "unavailable" && !error.problem.exec_id ? pause : undefined;
   }
   return error instanceof UnreachableError && repeatable ? pause : undefined;
+}
+
+/** Reports whether an answer broke off only because it had nothing to say for as long as Node's fetch waits: five minutes. */
+export function wasSilent(error: unknown): boolean {
+  for (let at = error as { code?: string; cause?: unknown } | undefined; at; at = at.cause as typeof at) {
+    if (at.code === "UND_ERR_BODY_TIMEOUT" || at.code === "UND_ERR_HEADERS_TIMEOUT") return true;
+  }
+  return false;
 }
 
 /** Waits for content that may be cut off. */

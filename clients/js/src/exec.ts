@@ -1,4 +1,4 @@
-import { type Connection, delay, linesOf, unlessAborted } from "./connection.js";
+import { type Connection, delay, linesOf, unlessAborted, wasSilent } from "./connection.js";
 import { CutError, isProblem, ProblemError, UnreachableError } from "./errors.js";
 import { newExecKey } from "./execkey.js";
 import { bytesOfBase64, toBase64 } from "./text.js";
@@ -60,6 +60,7 @@ export class Output {
   #next: Promise<unknown> | undefined; // line
   #pause = 0;
   #giveUp = Infinity;
+  #feeding: Promise<void> | undefined;
 
   /** Follows commands of the sandbox at root, from the given offsets on. */
   constructor(connection: Connection, root: string, from: { execId?: string; stdout?: number; stderr?: number; signal?: AbortSignal | undefined } = {}) {
@@ -120,7 +121,8 @@ export class Output {
         void lines.return(); // later, if a line is still awaited
       }
       await this.#rest();
-      if (stdin && this.#execId) await this.#finishStdin(this.#execId, stdin);
+      // Beside the output: the command may read its input late, or never.
+      if (stdin && this.#execId) this.#feeding ??= this.#finishStdin(this.#execId, stdin).catch(() => (this.#feeding = undefined));
     }
   }
 
@@ -170,6 +172,10 @@ export class Output {
       this.#execId = error.problem.exec_id;
       return true;
     }
+    if (this.#execId !== undefined && wasSilent(error)) {
+      this.#pause = 0; // nothing has failed
+      return true;
+    }
     return error instanceof CutError || isProblem(error, "cut", "stalled");
   }
 
@@ -193,7 +199,7 @@ export class Output {
   async #end(): Promise<void> {
     if (this.#execId === undefined) await this.#next?.catch(() => {});
     if (this.#execId === undefined) return; // it did not start
-    await this.#connection.none("POST", this.#path("signal"), { json: { signal: 9 }, patience: 0 }).catch(() => {});
+    await this.#connection.none("POST", this.#path("signal"), { json: { signal: 9 }, repeatable: true, patience: 10 }).catch(() => {});
   }
 
   #path(of: string): string {

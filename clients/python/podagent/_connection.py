@@ -21,6 +21,8 @@ _CONNECT_TIMEOUT = 10.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _IDLE = 16  # connections that are kept
+# A gateway whose machine is gone is noticed within a minute.
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
 @dataclass
@@ -113,7 +115,10 @@ class Connection:
         conn = None
         try:
             conn = self._take()
-            conn.request(method, self._url.path + path + _query_of(call.query), body=body, headers=headers)
+            try:
+                conn.request(method, self._url.path + path + _query_of(call.query), body=body, headers=headers)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # who refuses a request does not read it to its end: the answer may be there
             answer = Answer(self, conn, conn.getresponse())
         except (OSError, http.client.HTTPException) as error:
             if conn:
@@ -131,7 +136,7 @@ class Connection:
                 conn = self._idle.pop() if self._idle else None
             if conn is None:
                 return self._connect()
-            if conn.sock and not select.select([conn.sock], [], [], 0)[0]:
+            if conn.sock and not _is_readable(conn.sock):
                 return conn
             conn.close()  # by the gateway: nothing else makes it readable
 
@@ -145,6 +150,9 @@ class Connection:
             conn = http.client.HTTPConnection(host, port, timeout=_CONNECT_TIMEOUT)
         conn.connect()
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE.items():
+            if hasattr(socket, name):
+                conn.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         conn.sock.settimeout(None)  # a command may be silent for long
         return conn
@@ -204,10 +212,21 @@ class Answer:
             conn.close()
 
 
+def _is_readable(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def _wait_for(error: PodagentError, repeatable: bool, pause: float) -> float | None:
-    """Returns after how many seconds a request may be sent again, if it may. A gateway that asks to come again has done nothing."""
+    """Returns after how many seconds a request may be sent again, if it may.
+
+    A gateway that asks to come again has done nothing, unless it ends: then it asks so of all calls
+    that are under way.
+    """
     if isinstance(error, ProblemError):
-        if error.retry_after is not None and error.status in (429, 503):
+        perhaps_done = error.kind == "unavailable" and not repeatable
+        if error.retry_after is not None and not perhaps_done and error.status in (429, 503):
             return error.retry_after
         return pause if repeatable and error.kind == "unavailable" and not error.problem.get("exec_id") else None
     return pause if isinstance(error, UnreachableError) and repeatable else None

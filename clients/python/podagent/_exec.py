@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ._connection import Call, Connection
-from .errors import ConflictError, CutError, PodagentError, ProblemError, ProcessDoneError, StdinClosedError, UnreachableError
+from .errors import CutError, PodagentError, ProblemError, UnreachableError
 
 _INPUT_LIMIT = 1 << 20  # bytes of a request
 
@@ -101,6 +102,7 @@ class Output:
         self._told = False
         self._pause = 0.0
         self._give_up = 0.0
+        self._feeding: threading.Thread | None = None
 
     def run(self, body: dict[str, Any], stdin: bytes | None) -> Iterator[Event]:
         """Starts a command, and yields what it does. If the reader leaves before the end, the command ends."""
@@ -136,8 +138,10 @@ class Output:
                 if not self._may_go_on(error):
                     raise
             self._rest()
-            if stdin is not None and self._exec_id:
-                self._finish_stdin(stdin)
+            if stdin is not None and self._exec_id and not (self._feeding and self._feeding.is_alive()):
+                # Beside the output: the command may read its input late, or never.
+                self._feeding = threading.Thread(target=self._finish_stdin, args=(stdin,), daemon=True)
+                self._feeding.start()
 
     def _open(self, start: Call | None) -> Iterator[Any]:
         if self._exec_id is None:
@@ -189,13 +193,13 @@ class Output:
     def _finish_stdin(self, stdin: bytes) -> None:
         try:
             Input(self._connection, self._root, self._exec_id or "").send(stdin, end=True)
-        except (StdinClosedError, ProcessDoneError, ConflictError):
-            pass  # it has taken what it wants
+        except PodagentError:
+            pass  # it has taken what it wants, or the next try sends the rest
 
     def _kill(self) -> None:
         try:
             path = f"{self._root}/processes/{self._exec_id}/signal"
-            self._connection.json("POST", path, Call(json={"signal": 9}, patience=0))
+            self._connection.json("POST", path, Call(json={"signal": 9}, repeatable=True, patience=10))
         except PodagentError:
             pass  # it has ended, or nobody can be told
 

@@ -102,7 +102,8 @@ export function errors(): void {
     it("of an ending gateway are repeated, where that does no harm", async () => {
       const reading = await at([problem(503, "unavailable"), me]);
       assert.deepEqual(await reading.gateway.whoami(), { tenant: "acme" });
-      const acting = await at([made, problem(503, "unavailable"), me]);
+      const ending: Answer = [...problem(503, "unavailable").slice(0, 2), { "retry-after": "0" }] as unknown as Answer;
+      const acting = await at([made, ending, me]);
       const sandbox = await acting.gateway.create();
       await assert.rejects(sandbox.move("a", "b"), { class: "unavailable" });
       assert.equal(acting.script.asked.length, 2);
@@ -114,6 +115,20 @@ export function errors(): void {
       const { stdout, code } = await (await gateway.create()).exec({ script: "x" });
       assert.deepEqual({ stdout, code }, { stdout: "all of it", code: 0 });
       assert.match(script.asked[2]!, /^GET \/api\/v1\/sandboxes\/job-17\/processes\/e-1\/output\?.*follow=true/);
+    });
+
+    it("are none when a command is only silent for long", async () => {
+      const silent = (code: string) => new TypeError("terminated", { cause: Object.assign(new Error("timeout"), { code }) });
+      const begun = new TextEncoder().encode('{"type": "start", "exec_id": "e-1"}\n');
+      const exit = JSON.stringify({ type: "exit", exit: { exec_id: "e-1", reason: "exited", code: 7 } });
+      const answers = [
+        async () => Response.json(made[1]),
+        async () => new Response(new ReadableStream({ start: (body) => body.enqueue(begun), pull: (body) => body.error(silent("UND_ERR_BODY_TIMEOUT")) })),
+        async () => Promise.reject(silent("UND_ERR_HEADERS_TIMEOUT")),
+        async () => new Response(exit + "\n"),
+      ];
+      const gateway = new Gateway({ url: "http://gateway", token: "t", patience: 0, fetch: () => answers.shift()!() });
+      assert.equal((await (await gateway.create()).exec({ script: "sleep 700" })).code, 7);
     });
 
     it("of a gateway that is closed say so, and calls go on once there is another", async () => {

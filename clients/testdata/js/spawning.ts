@@ -99,7 +99,8 @@ export function spawning(): void {
       hard.kill("SIGKILL");
       assert.deepEqual(await once(hard, "exit"), [null, "SIGKILL"]);
       assert.equal(hard.signalCode, "SIGKILL");
-      await sandbox.exec({ script: `while kill -0 ${pid}; do :; done` });
+      const { code } = await sandbox.exec({ script: `while kill -0 ${String(pid).trim()} 2>/dev/null; do :; done` });
+      assert.equal(code, 0);
       saw("claude-agent-sdk", "SpawnedProcess: kill, exitCode, signalCode");
     });
 

@@ -196,7 +196,7 @@ class Errors(unittest.TestCase):
 
     def test_calls_are_repeated_where_that_does_no_harm(self):
         self.assertEqual(self.serve(problem(503, "unavailable"), ME).gateway().whoami(), {"tenant": "acme"})
-        script = self.serve(MADE, problem(503, "unavailable"), ME)
+        script = self.serve(MADE, problem(503, "unavailable", {"Retry-After": "0"}), ME)
         with self.assertRaises(errors.UnavailableError):
             script.gateway().create().move("a", "b")
         self.assertEqual(len(script.asked), 2)
