@@ -28,9 +28,10 @@ func podsByRemote(t *testing.T, n int) *remote.Launcher {
 // wantRemoteState expects that a gateway says this of a sandbox.
 func wantRemoteState(t *testing.T, l *remote.Launcher, id string, want launcher.State) {
 	t.Helper()
-	if got, err := l.Find(t.Context(), id); err != nil || got.State != want {
-		t.Errorf("%s is %q, want %q: %v", id, got.State, want, err)
-	}
+	harness.Await(t, id+" is "+string(want), func() bool { // it answers before its node has reported that it runs
+		got, err := l.Find(t.Context(), id)
+		return err == nil && got.State == want
+	})
 }
 
 func TestPodIsPausedAndResumedThroughAGateway(t *testing.T) {

@@ -98,13 +98,15 @@ func checkUse(t *testing.T, o orchestrator) {
 		"made\n":          {"cat", "a", "first"},
 		"made\nused\n":    {"exec", "a", "--", "cat", "first", "second"},
 		"second:1:used":   {"grep", "a", "us.d"},
-		"running":         {"list"},
 		"first\nsecond\n": {"glob", "a", "*"},
 	} {
 		if got := o.ok(t, "", args...); !strings.Contains(got, want) {
 			t.Errorf("%s says %q, want %q", args, got, want)
 		}
 	}
+	harness.Await(t, "the list says that the pod runs", func() bool { // it answers before its node has reported that
+		return strings.Contains(o.ok(t, "", "list"), "running")
+	})
 }
 
 func testPoolMeetsOldPod(t *testing.T, c *launchertest.Cluster, before, now orchestrator) {
