@@ -211,7 +211,7 @@ func TestClaudeCodeBashAnswersAsItsOwn(t *testing.T) {
 		{"Bash", `{"command": "true"}`},
 		{"Bash", `{"command": "false"}`},
 		{"Bash", `{"command": "kill -9 $$"}`},
-		{"Bash", `{"command": "echo begun; sleep 60", "timeout": 1500}`},
+		{"Bash", `{"command": "echo begun; sleep 60", "timeout": 4500}`},
 		{"Bash", `{"command": "true", "timeout": 99999999}`},
 		{"Bash", `{"command": "true", "timeout": 0}`},
 		{"Bash", `{"command": "true", "timeout": "soon"}`},
