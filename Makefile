@@ -133,13 +133,13 @@ PARTS = $(filter-out $(PLAIN) ./. ./images/% ./cmd/orchestrator,$(sort $(patsubs
 PARTS_RUN = $(if $(PODAGENT_TEST_FULL),,-run '$(UNRACED)$(shell git grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' -- \
 	$$(git grep -l '^//go:build.*!race' -- $(UNRACED_FILES)) | sed 's/func \(.*\)/|^\1$$/' | tr -d '\n')')
 
-# The packages to test with it: all but the module's own, the clients', the CLI's and the
-# demo's, which only read files and start programs. Those whose tests need pods are a target of their own. Of the
+# The packages to test with it: all but the module's own, the clients' and the CLI's, which only read
+# files and start programs. Those whose tests need pods are a target of their own. Of the
 # tests on sandboxes, unless all are to run, these are only the tests of the hardest parts of the
 # client: cuts, owners, lazy sandboxes, sessions. Left out are scripts and fork bombs, which start programs, and
 # long computations of one goroutine; these tests have run without it.
 ON_PODS = $(sort $(patsubst %/,./%,$(dir $(shell git grep -lwE '(New|Own|Disrupted)Cluster' -- 'pkg/*_test.go' ':!pkg/launcher/examples'))))
-RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e /clients -e /examples/demo$$ -e ^\\.$$ -e /cmd/orchestrator$$))
+RACED = $(filter-out $(ON_PODS),$(shell $(GO) list -f '.{{slice .ImportPath (len .Module.Path)}}' ./... | grep -v -e /test/e2e -e /images/ -e /clients -e ^\\.$$ -e /cmd/orchestrator$$))
 UNRACED := ^Test(Local|Cluster)?Scripts$$|Equals?GoRegexp|NotQuadratic|HugePatterns|RequiredLiteral|MillionIDs|FewIDs|ForkBomb|ForkStorm
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
