@@ -97,7 +97,7 @@ func (a *lateAnswer) begin() {
 // end ends the answer, whose content this was.
 func (a *lateAnswer) end(s *State) (began bool, err error) {
 	failed := s.failed()
-	if !a.began { // what may take its place has another length
+	if failed != nil && !a.began { // what takes its place has another length
 		for _, name := range []string{"Content-Length", "Content-Range", "Accept-Ranges"} {
 			a.Header().Del(name)
 		}

@@ -31,6 +31,14 @@ func TestStateThatIsOverIsReadNoMore(t *testing.T) {
 	}
 }
 
+func TestAnswerWithoutABodyKeepsItsLength(t *testing.T) {
+	a := &lateAnswer{ResponseWriter: httptest.NewRecorder(), status: 200}
+	a.Header().Set("Content-Length", "10")
+	if began, err := a.end(&State{}); !began || err != nil || a.Header().Get("Content-Length") != "10" {
+		t.Errorf("%t, %v, %v", began, err, a.Header())
+	}
+}
+
 func TestErrorInPlaceOfContentHasALengthOfItsOwn(t *testing.T) {
 	failed := errors.New("it cannot be read")
 	a := &lateAnswer{ResponseWriter: httptest.NewRecorder(), status: 206}
