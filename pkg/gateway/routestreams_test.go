@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,18 +181,24 @@ func TestInformationalAnswersPass(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\n%s\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", host, tokenA)
 	r := bufio.NewReader(conn)
-	for _, want := range []int{103, 100, 200} {
+	var got []int
+	for !slices.Contains(got, 200) {
 		answer, err := http.ReadResponse(r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(answer.Body)
-		if answer.StatusCode != want || answer.Header["Set-Cookie"] != nil || err != nil || (answer.Header["Link"] != nil) != (want == 103) || want == 200 && string(body) != "body" {
-			t.Errorf("got %d %v %q, want %d: %v", answer.StatusCode, answer.Header, body, want, err)
+		got = append(got, answer.StatusCode)
+		if answer.Header["Set-Cookie"] != nil || err != nil || (answer.Header["Link"] != nil) != (answer.StatusCode == 103) || answer.StatusCode == 200 && string(body) != "body" {
+			t.Errorf("got %d %v %q: %v", answer.StatusCode, answer.Header, body, err)
 		}
-		if want == 100 {
+		if answer.StatusCode == 100 {
 			fmt.Fprint(conn, "body")
 		}
+	}
+	// The gateway asks for the body itself of a server that is slow to do so.
+	if !slices.Equal(got, []int{103, 100, 200}) && !slices.Equal(got, []int{100, 103, 200}) {
+		t.Errorf("the answers are %v", got)
 	}
 }
 
