@@ -61,6 +61,9 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	if os.Getpid() == 1 {
 		outliveSignals()
+	} else if signal.Ignored(unix.SIGHUP) {
+		// Who started it said nohup. Commands would inherit that, but not that the agent drops the signal.
+		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	}
 	return agent.Serve(ctx, config)
 }
