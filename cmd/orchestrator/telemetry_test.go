@@ -24,6 +24,7 @@ func TestOperatorsAloneSeeMetrics(t *testing.T) {
 	t.Parallel()
 	g := newCLI(t).gateway("--metrics-per-tenant")
 	_, _ = io.Copy(io.Discard, g.ask("POST", g.URL+sandboxesPath, `{"id":"job-1"}`, "Content-Type: application/json").Body)
+	defer func() { _, _ = io.Copy(io.Discard, g.ask("DELETE", g.URL+sandboxesPath+"/job-1", "").Body) }()
 	if got := g.status(g.URL + "/metrics"); got != 404 {
 		t.Errorf("callers get %d", got)
 	}
