@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/procfs/procfstest"
 )
 
@@ -460,17 +458,5 @@ func TestJobGoesOnBesideAnUnreadableDirectory(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "grep private: permission denied") {
 		t.Errorf("%v, output:\n%s", err, out)
-	}
-}
-
-// Who starts a program by nohup lets it ignore hangups, and all that it starts.
-func TestCommandsDoNotIgnoreHangupsAsTheirAgentMay(t *testing.T) {
-	signal.Ignore(syscall.SIGHUP)
-	defer signal.Reset(syscall.SIGHUP)
-	s := launch(t, launchertest.Local(t), launcher.Spec{ID: "a"})
-	err := s.Command(t.Context(), "sh", "-c", "kill -HUP $$; echo survived").Run()
-	exit, ok := errors.AsType[*podapi.ExitError](err)
-	if !ok || exit.Reason != podapi.Signalled || exit.Signal != int(syscall.SIGHUP) {
-		t.Errorf("the command ended with %v", err)
 	}
 }
