@@ -74,18 +74,12 @@ func (g *Gateway) callAgent(r *http.Request, stream *rawgrpc.Stream) error {
 	if c.method.refused != "" {
 		return &refusal{http.StatusForbidden, "permission", c.method.refused}
 	}
-	if err := rawgrpc.Check(r); err != nil {
-		return err
-	}
-	timeout, limited, err := rawgrpc.Timeout(r)
+	within, end, err := rawgrpc.Within(c.Context, r)
 	if err != nil {
 		return err
 	}
-	if limited {
-		within, end := context.WithTimeout(c.Context, timeout)
-		defer end()
-		c.Context = within
-	}
+	defer end()
+	c.Context = within
 	what, err := c.readFirst()
 	if err != nil {
 		return err

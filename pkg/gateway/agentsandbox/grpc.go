@@ -61,18 +61,12 @@ func (c *grpcCall) serve(r *http.Request) error {
 		return gateway.Fail(http.StatusNotImplemented, "unsupported", "the runtime has no such method")
 	}
 	c.operation = operationOf(c.path)
-	if err := rawgrpc.Check(r); err != nil {
-		return err
-	}
-	timeout, limited, err := rawgrpc.Timeout(r)
+	within, end, err := rawgrpc.Within(c.ctx, r)
 	if err != nil {
 		return err
 	}
-	if limited {
-		ctx, cancel := context.WithTimeout(c.ctx, timeout)
-		defer cancel()
-		c.ctx = ctx
-	}
+	defer end()
+	c.ctx = within
 	message, err := c.stream.Recv()
 	if errors.Is(err, io.EOF) {
 		err = badRequest("the call has no message")

@@ -7,6 +7,7 @@
 package rawgrpc
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -58,8 +59,8 @@ func Accept(w http.ResponseWriter, r *http.Request, silence time.Duration) *Stre
 	return s
 }
 
-// Check refuses a call that cannot be served: one in another coding than protobuf, or compressed.
-func Check(r *http.Request) error {
+// check refuses a call that cannot be served: one in another coding than protobuf, or compressed.
+func check(r *http.Request) error {
 	kind := r.Header.Get("Content-Type")
 	if sub := strings.TrimPrefix(kind, "application/grpc"); sub != "" && sub != "+proto" {
 		return status.Error(codes.InvalidArgument, "the content-type must be application/grpc")
@@ -68,6 +69,23 @@ func Check(r *http.Request) error {
 		return status.Error(codes.Unimplemented, "messages must not be compressed")
 	}
 	return nil
+}
+
+// Within refuses a call that cannot be served, as check does, and returns a context that ends with the time
+// that its caller gives it. The caller calls end.
+func Within(ctx context.Context, r *http.Request) (within context.Context, end context.CancelFunc, err error) {
+	if err := check(r); err != nil {
+		return nil, nil, err
+	}
+	timeout, limited, err := Timeout(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !limited {
+		return ctx, func() {}, nil
+	}
+	within, end = context.WithTimeout(ctx, timeout)
+	return within, end, nil
 }
 
 // Timeout returns how long a call may take, if its caller says that.
