@@ -5,7 +5,7 @@ import "github.com/podagent/podagent/cmd/podagent/internal/confine"
 // confine returns the thread that starts processes, and logs which parts of the boundary
 // are missing. Code in the sandbox must run on no other thread.
 func (c *Config) confine() (*confine.Thread, error) {
-	thread, missing, err := confine.Start(c.Confine)
+	thread, missing, err := confine.Start(c.Confine, nil)
 	switch {
 	case err != nil:
 		return nil, err

@@ -58,7 +58,8 @@ func (l Level) needs() Parts {
 // Parts are parts of the boundary.
 type Parts uint8
 
-// The parts. All others need [NoNewPrivs], and [Signals] needs [Domain].
+// The parts. All others need [NoNewPrivs], [Signals] needs [Domain], and [Network] needs
+// [Filter].
 const (
 	// NoNewPrivs: no program gives its caller rights by its set-user-ID bit or its
 	// capabilities.
@@ -70,9 +71,26 @@ const (
 	Domain
 	// Signals: nor can they signal them. The thread's own signals then reach commands only.
 	Signals
+	// Network: the thread's [Fence] holds. It is there only if one is asked for.
+	Network
+
+	end
 )
 
-var names = []string{"no-new-privileges", "syscall-filter", "landlock-domain", "signal-scope"}
+var names = []string{"no-new-privileges", "syscall-filter", "landlock-domain", "signal-scope", "network-fence"}
+
+// needs are the parts without which a part does nothing.
+func (p Parts) needs() Parts {
+	switch p {
+	case NoNewPrivs:
+		return 0
+	case Signals:
+		return NoNewPrivs | Domain
+	case Network:
+		return NoNewPrivs | Filter
+	}
+	return NoNewPrivs
+}
 
 // Names returns the names of the parts.
 func (p Parts) Names() []string {
@@ -85,23 +103,48 @@ func (p Parts) Names() []string {
 	return list
 }
 
+// Fence says what commands may connect to. All their other ways into a network are refused:
+// any socket but those of TCP, of the unix domain, and of the kernel's routes. They may
+// listen, and take what connects to them.
+//
+// Landlock, which it is made of, knows ports and no addresses: a host anywhere is reached at
+// these numbers, if the network leads there.
+type Fence struct {
+	// Ports are the ports that TCP may connect to. Without any it connects to nothing.
+	Ports []uint16
+}
+
+// boundary is what a thread is put within.
+type boundary struct {
+	parts Parts
+	fence *Fence // of the part Network
+}
+
 // ErrUnavailable says that the kernel cannot do what a level requires.
 var ErrUnavailable = errors.New("the kernel, or what surrounds the sandbox, does not offer it")
 
-// Start starts a thread with what the level asks for, as far as the kernel can do it. It
-// finds that out by doing it on other threads, which then end. If it can do nothing, or
-// nothing is asked for, the thread is nil. missing says why parts are missing.
-func Start(level Level) (t *Thread, missing, err error) {
+// errOff says why there is no fence.
+var errOff = fmt.Errorf("%s: commands are not confined, as requested", Network.Names()[0])
+
+// Start starts a thread with what the level asks for, as far as the kernel can do it, and
+// with a fence if one is given. It finds out what the kernel can do by doing it on other
+// threads, which then end. If it can do nothing, or nothing is asked for, the thread is nil.
+// missing says why parts are missing. No level requires [Network]: whether the fence holds
+// is for the caller to look at.
+func Start(level Level, fence *Fence) (t *Thread, missing, err error) {
 	if level == Off {
-		return nil, nil, nil
+		if fence != nil {
+			missing = errOff
+		}
+		return nil, missing, nil
 	}
-	parts, missing := probe()
+	parts, missing := probe(fence)
 	if lacks := level.needs() &^ parts; lacks != 0 {
 		return nil, nil, fmt.Errorf("cannot confine commands by %s: %w: %w", strings.Join(lacks.Names(), ", "), ErrUnavailable, missing)
 	}
 	if parts == 0 {
 		return nil, missing, nil
 	}
-	t, err = startThread(parts)
+	t, err = startThread(boundary{parts, fence})
 	return t, missing, err
 }

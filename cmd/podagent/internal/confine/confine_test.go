@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	thread, _, err := Start(Level(level))
+	thread, _, err := Start(Level(level), nil)
 	fmt.Println(thread.Parts().Names(), errors.Is(err, ErrUnavailable))
 }
 
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) *Thread {
 	t.Helper()
 	needsScopes(t)
-	thread, missing, err := Start(Auto)
+	thread, missing, err := Start(Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
 }
 
 func TestFilterAloneKeepsSignalsToTheNumberOfTheProgram(t *testing.T) {
-	thread, err := startThread(NoNewPrivs | Filter)
+	thread, err := startThread(boundary{parts: NoNewPrivs | Filter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,12 +270,12 @@ func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
 func TestLevelsTakeAllPartsThatTheKernelOffers(t *testing.T) {
 	needsScopes(t)
 	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
-		thread, missing, err := Start(level)
+		thread, missing, err := Start(level, nil)
 		if err != nil || missing != nil || !thread.Has(NoNewPrivs|Filter|Domain|Signals) {
 			t.Errorf("%q: %v, %v, %v", level, thread.Parts().Names(), missing, err)
 		}
 	}
-	if thread, missing, err := Start(Off); thread != nil || missing != nil || err != nil {
+	if thread, missing, err := Start(Off, nil); thread != nil || missing != nil || err != nil {
 		t.Errorf("off: %v, %v, %v", thread, missing, err)
 	}
 	if _, err := ParseLevel("some"); err == nil {

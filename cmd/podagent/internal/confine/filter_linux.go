@@ -25,12 +25,14 @@ const (
 func low(arg uint32) uint32  { return offArgs + 8*arg }
 func high(arg uint32) uint32 { return low(arg) + 4 }
 
-// step ends a filter with the answer if a half of an argument passes the test.
+// step ends a filter if a half of an argument passes the test: with the answer or, where
+// there are steps for that case, as these say.
 type step struct {
 	half   uint32
 	test   bpf.JumpTest
 	value  uint32
 	answer uint32
+	then   []step
 }
 
 // rule is what the filter does with a system call: the steps in order, and if none of them
@@ -51,13 +53,32 @@ const (
 
 // always refuses a call whatever its arguments are.
 func always(number, answer uint32) rule {
-	return rule{number, []step{{offNumber, bpf.JumpEqual, number, answer}}}
+	return rule{number, []step{rest(answer)}}
+}
+
+// rest gives the answer to what no step before it has answered.
+func rest(answer uint32) step {
+	return step{half: offNumber, test: bpf.JumpLessThan, value: x32, answer: answer}
+}
+
+// is gives the answer if the lower half of an argument is the value, and isNot if it is not.
+func is(arg, value, answer uint32) step {
+	return step{half: low(arg), test: bpf.JumpEqual, value: value, answer: answer}
+}
+
+func isNot(arg, value, answer uint32) step {
+	return step{half: low(arg), test: bpf.JumpNotEqual, value: value, answer: answer}
+}
+
+// has gives the answer if the lower half of an argument has any of these bits.
+func has(arg, bits, answer uint32) step {
+	return step{half: low(arg), test: bpf.JumpBitsSet, value: bits, answer: answer}
 }
 
 // others refuses a call whose first argument names another process than the caller's, or
 // a thread.
 func others(number uint32) rule {
-	return rule{number, []step{{low(0), bpf.JumpNotEqual, 0, refuse}}}
+	return rule{number, []step{isNot(0, 0, refuse)}}
 }
 
 // refusals are what the filter refuses. All else is allowed, above all ptrace: debuggers and
@@ -66,27 +87,27 @@ var refusals = []rule{
 	// By these a command could cripple the agent, which has the same user: no more
 	// descriptors, or no time of the processor.
 	{unix.SYS_PRLIMIT64, []step{
-		{low(0), bpf.JumpEqual, 0, allow},
-		{low(2), bpf.JumpNotEqual, 0, refuse},
-		{high(2), bpf.JumpNotEqual, 0, refuse},
+		is(0, 0, allow),
+		isNot(2, 0, refuse),
+		{half: high(2), test: bpf.JumpNotEqual, value: 0, answer: refuse},
 	}},
 	others(unix.SYS_SCHED_SETSCHEDULER),
 	others(unix.SYS_SCHED_SETPARAM),
 	others(unix.SYS_SCHED_SETATTR),
 	{unix.SYS_SETPRIORITY, []step{
-		{low(0), bpf.JumpEqual, unix.PRIO_USER, refuse},
-		{low(1), bpf.JumpNotEqual, 0, refuse},
+		is(0, unix.PRIO_USER, refuse),
+		isNot(1, 0, refuse),
 	}},
 	{unix.SYS_IOPRIO_SET, []step{
-		{low(0), bpf.JumpEqual, ioprioWhoUser, refuse},
-		{low(1), bpf.JumpNotEqual, 0, refuse},
+		is(0, ioprioWhoUser, refuse),
+		isNot(1, 0, refuse),
 	}},
 
 	// Parts of the kernel that ordinary programs do not need, and that attackers have
 	// used to take it over. A new user namespace opens most of the rest. A child of the
 	// caller's parent would be one of the agent's thread, where nobody waits for it.
-	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER | unix.CLONE_PARENT, refuse}}},
-	{unix.SYS_UNSHARE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
+	{unix.SYS_CLONE, []step{has(0, unix.CLONE_NEWUSER|unix.CLONE_PARENT, refuse)}},
+	{unix.SYS_UNSHARE, []step{has(0, unix.CLONE_NEWUSER, refuse)}},
 	always(unix.SYS_CLONE3, missing), // its flags are in memory: libraries fall back to clone
 	always(unix.SYS_BPF, refuse),
 	always(unix.SYS_IO_URING_SETUP, refuse),
@@ -97,12 +118,12 @@ var refusals = []rule{
 	always(unix.SYS_REQUEST_KEY, refuse),
 	always(unix.SYS_USERFAULTFD, refuse),
 	{unix.SYS_SOCKET, []step{
-		{low(0), bpf.JumpNotEqual, unix.AF_NETLINK, allow},
-		{low(2), bpf.JumpNotEqual, unix.NETLINK_ROUTE, foreign},
+		isNot(0, unix.AF_NETLINK, allow),
+		isNot(2, unix.NETLINK_ROUTE, foreign),
 	}},
 
 	// A command could make its environment look as large as it likes to those who read it.
-	{unix.SYS_PRCTL, []step{{low(0), bpf.JumpEqual, unix.PR_SET_MM, refuse}}},
+	{unix.SYS_PRCTL, []step{is(0, unix.PR_SET_MM, refuse)}},
 }
 
 // shield are the rules that keep signals from a thread. It is in the domain of the commands,
@@ -114,26 +135,26 @@ var refusals = []rule{
 // agent by mistake: gVisor lets processes kill number 1. Calls by other threads' numbers
 // still reach it, since the Go runtime itself needs tgkill.
 func shield(tid, pid int) []rule {
-	is := func(arg uint32, number int) step { return step{low(arg), bpf.JumpEqual, uint32(number), refuse} }
-	both := func(arg uint32) []step { return []step{is(arg, tid), is(arg, pid)} }
+	thread, program := uint32(tid), uint32(pid)
+	both := func(arg uint32) []step { return []step{is(arg, thread, refuse), is(arg, program, refuse)} }
 	return []rule{
 		{unix.SYS_KILL, both(0)},
 		{unix.SYS_TKILL, both(0)},
-		{unix.SYS_TGKILL, []step{is(1, tid)}},
+		{unix.SYS_TGKILL, []step{is(1, thread, refuse)}},
 		{unix.SYS_RT_SIGQUEUEINFO, both(0)},
-		{unix.SYS_RT_TGSIGQUEUEINFO, []step{is(1, tid)}},
-		{unix.SYS_PIDFD_OPEN, []step{is(0, tid)}},
+		{unix.SYS_RT_TGSIGQUEUEINFO, []step{is(1, thread, refuse)}},
+		{unix.SYS_PIDFD_OPEN, []step{is(0, thread, refuse)}},
 		// A file's owner gets its SIGIO, or any signal in place of that. All but F_SETOWN
 		// name the owner in memory, which a filter cannot read.
 		{unix.SYS_FCNTL, []step{
-			{low(1), bpf.JumpEqual, unix.F_SETOWN_EX, refuse},
-			{low(1), bpf.JumpNotEqual, unix.F_SETOWN, allow},
-			is(2, tid),
-			is(2, pid),
+			is(1, unix.F_SETOWN_EX, refuse),
+			isNot(1, unix.F_SETOWN, allow),
+			is(2, thread, refuse),
+			is(2, program, refuse),
 		}},
 		{unix.SYS_IOCTL, []step{
-			{low(1), bpf.JumpEqual, fiosetown, refuse},
-			{low(1), bpf.JumpEqual, siocspgrp, refuse},
+			is(1, fiosetown, refuse),
+			is(1, siocspgrp, refuse),
 		}},
 		// It takes a file of /proc.
 		always(unix.SYS_PIDFD_SEND_SIGNAL, missing), // programs fall back to kill
@@ -169,16 +190,25 @@ func filterProgram(rules []rule) []bpf.Instruction {
 // instructions expect the call's number in the accumulator, and leave it there for other
 // calls.
 func (r rule) instructions() []bpf.Instruction {
-	var body []bpf.Instruction
-	for _, s := range r.steps {
-		body = append(body,
-			bpf.LoadAbsolute{Off: s.half, Size: 4},
-			bpf.JumpIf{Cond: s.test, Val: s.value, SkipFalse: 1},
-			bpf.RetConstant{Val: s.answer})
-	}
-	body = append(body, bpf.RetConstant{Val: allow})
+	body := instructions(r.steps)
 	skip := bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.number, SkipFalse: uint8(len(body))}
 	return append([]bpf.Instruction{skip}, body...)
+}
+
+// instructions are those of the steps in order, and end the filter in any case.
+func instructions(steps []step) []bpf.Instruction {
+	var body []bpf.Instruction
+	for _, s := range steps {
+		passed := []bpf.Instruction{bpf.RetConstant{Val: s.answer}}
+		if s.then != nil {
+			passed = instructions(s.then)
+		}
+		body = append(body,
+			bpf.LoadAbsolute{Off: s.half, Size: 4},
+			bpf.JumpIf{Cond: s.test, Val: s.value, SkipFalse: uint8(len(passed))})
+		body = append(body, passed...)
+	}
+	return append(body, bpf.RetConstant{Val: allow})
 }
 
 // loadFilter loads the filter of these rules on the calling thread. It leaves the

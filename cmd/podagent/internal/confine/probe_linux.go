@@ -11,16 +11,19 @@ import (
 
 // probe returns the parts that the kernel offers and that do what they should, and why
 // others are missing. Where the kernel offers all of them, one thread shows that.
-func probe() (parts Parts, missing error) {
-	const all = NoNewPrivs | Filter | Domain | Signals
-	if all.try() == nil {
+func probe(fence *Fence) (parts Parts, missing error) {
+	all := end - 1
+	if fence == nil {
+		all &^= Network
+	}
+	if (boundary{all, fence}).try() == nil {
 		return all, nil
 	}
-	for part := NoNewPrivs; part <= Signals; part <<= 1 {
-		if part != NoNewPrivs && parts&NoNewPrivs == 0 || part == Signals && parts&Domain == 0 {
+	for part := NoNewPrivs; part <= all; part <<= 1 {
+		if part.needs()&^parts != 0 {
 			continue
 		}
-		if err := (parts | part).try(); err != nil {
+		if err := (boundary{parts | part, fence}).try(); err != nil {
 			missing = errors.Join(missing, err)
 			continue
 		}
@@ -29,21 +32,29 @@ func probe() (parts Parts, missing error) {
 	return parts, missing
 }
 
-// try puts a thread within a boundary of these parts, and checks that each of them holds.
-// The thread then ends.
-func (p Parts) try() error {
+// try puts a thread within the boundary, and checks that each of its parts holds. The
+// thread then ends.
+func (b boundary) try() error {
 	result := make(chan error)
-	onThread(func() { result <- p.tryHere() })
+	onThread(func() { result <- b.tryHere() })
 	return <-result
 }
 
-func (p Parts) tryHere() error {
+func (b boundary) tryHere() error {
 	outside, err := openAbstract()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(outside)
-	if err := p.apply(); err != nil {
+	var network ways
+	if b.parts&Network != 0 {
+		if network, err = openWays(b.fence); err != nil {
+			return err
+		}
+		defer network.close()
+		b.fence = network.with(b.fence)
+	}
+	if err := b.apply(); err != nil {
 		return err
 	}
 	for _, check := range []struct {
@@ -54,8 +65,9 @@ func (p Parts) tryHere() error {
 		{Filter, checkFilter},
 		{Domain, func() error { return checkDomain(outside) }},
 		{Signals, checkSignals},
+		{Network, network.check},
 	} {
-		if p&check.part == 0 {
+		if b.parts&check.part == 0 {
 			continue
 		}
 		if err := check.holds(); err != nil {

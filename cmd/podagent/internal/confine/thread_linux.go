@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -24,12 +23,12 @@ type Thread struct {
 	queue []func()
 }
 
-// startThread starts a thread within a boundary of these parts.
-func startThread(parts Parts) (*Thread, error) {
-	t := &Thread{parts: parts}
+// startThread starts a thread within a boundary.
+func startThread(b boundary) (*Thread, error) {
+	t := &Thread{parts: b.parts}
 	applied := make(chan error)
 	onThread(func() {
-		err := parts.apply()
+		err := b.apply()
 		applied <- err
 		if err == nil {
 			t.serve()
@@ -136,29 +135,29 @@ func onThread(f func()) {
 	<-locked
 }
 
-// apply puts the calling thread within a boundary of these parts, for good.
-func (p Parts) apply() error {
+// apply puts the calling thread within the boundary, for good.
+func (b boundary) apply() error {
 	for _, step := range []struct {
 		part  Parts
 		apply func() error
 	}{
 		{NoNewPrivs, noNewPrivs},
-		{Domain, func() error { return enterDomain(p&Signals != 0) }},
-		{Filter, func() error { return loadFilter(slices.Concat(refusals, shield(unix.Gettid(), p.shielded()))) }},
+		{Domain | Network, b.enterDomain},
+		{Filter, func() error { return loadFilter(b.rules()) }},
 	} {
-		if p&step.part == 0 {
+		if b.parts&step.part == 0 {
 			continue
 		}
 		if err := step.apply(); err != nil {
-			return fmt.Errorf("%s: %w", step.part.Names()[0], err)
+			return fmt.Errorf("%s: %w", (b.parts & step.part).Names()[0], err)
 		}
 	}
 	return nil
 }
 
 // shielded is the number that the filter keeps signals from, beside the thread's.
-func (p Parts) shielded() int {
-	if p&Signals != 0 { // the domain keeps them from the whole program
+func (b boundary) shielded() int {
+	if b.parts&Signals != 0 { // the domain keeps them from the whole program
 		return unix.Gettid()
 	}
 	return os.Getpid()

@@ -15,7 +15,7 @@ const hung = 2 * time.Minute
 // runs what each of them gives it, one after the other.
 func TestThreadRunsWhatAllGiveIt(t *testing.T) {
 	const callers, calls = 16, 500
-	thread, err := startThread(0)
+	thread, err := startThread(boundary{})
 	if err != nil {
 		t.Fatal(err)
 	}

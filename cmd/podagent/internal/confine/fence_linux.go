@@ -1,0 +1,104 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// addPorts lets the domain that the ruleset makes connect to the fence's ports.
+func (f *Fence) addPorts(ruleset uintptr) error {
+	for _, port := range f.Ports {
+		attr := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
+		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, landlockRuleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("port %d: %w", port, os.NewSyscallError("landlock_add_rule", errno))
+		}
+	}
+	return nil
+}
+
+// landlockRuleNetPort is LANDLOCK_RULE_NET_PORT of landlock_add_rule(2).
+const landlockRuleNetPort = 2
+
+// The answers of the fence are those of a kernel that lacks what is asked for, since
+// programs and their libraries then do without it at once.
+const (
+	// noRight is also what Landlock says of a port, and what resolvers give up at.
+	noRight   = unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
+	noFamily  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	noOption  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOPROTOOPT)
+	noULP     = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOENT)
+	noFlag    = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+	noProto   = foreign
+	streamBit = unix.SOCK_STREAM
+	otherBits = 0xf &^ streamBit // of a socket's type, which has flags above them
+)
+
+// tcpOnly are the steps for sockets of IP: Landlock judges no others, and no other protocol
+// whose sockets are streams, such as MPTCP.
+var tcpOnly = []step{
+	has(1, otherBits, noRight),
+	has(1, streamBit, 0).to(
+		is(2, 0, allow),
+		isNot(2, unix.IPPROTO_TCP, noProto),
+	),
+	rest(noRight),
+}
+
+// fencing are the refusals of what gets past Landlock's check of connect(2).
+var fencing = []rule{
+	{unix.SYS_SOCKET, []step{
+		is(0, unix.AF_UNIX, allow),
+		is(0, unix.AF_INET, 0).to(tcpOnly...),
+		is(0, unix.AF_INET6, 0).to(tcpOnly...),
+		isNot(0, unix.AF_NETLINK, noFamily), // what is allowed of that says the rule beneath
+	}},
+	{unix.SYS_SOCKETPAIR, []step{isNot(0, unix.AF_UNIX, noFamily)}},
+
+	// Fast open connects without connect(2).
+	{unix.SYS_SENDTO, []step{has(3, unix.MSG_FASTOPEN, noFlag)}},
+	{unix.SYS_SENDMSG, []step{has(2, unix.MSG_FASTOPEN, noFlag)}},
+	{unix.SYS_SENDMMSG, []step{has(3, unix.MSG_FASTOPEN, noFlag)}},
+	{unix.SYS_SETSOCKOPT, []step{
+		isNot(1, unix.SOL_TCP, allow),
+		is(2, unix.TCP_FASTOPEN_CONNECT, noOption),
+		is(2, unix.TCP_REPAIR, refuse), // makes connections of nothing
+		is(2, unix.TCP_ULP, noULP),     // makes another protocol of a socket of TCP (SMC)
+	}},
+
+	// A network device made of a file, whose packets are the program's own.
+	{unix.SYS_IOCTL, []step{is(1, unix.TUNSETIFF, refuse)}},
+}
+
+// to returns the step with what follows when its test is passed, in place of an answer.
+func (s step) to(then ...step) step {
+	s.then = then
+	return s
+}
+
+// rules are those of the filter.
+func (b boundary) rules() []rule {
+	rules := slices.Concat(refusals, shield(unix.Gettid(), b.shielded()))
+	if b.parts&Network == 0 {
+		return rules
+	}
+	for _, r := range fencing {
+		rules = before(rules, r)
+	}
+	return rules
+}
+
+// before returns the rules with one more, whose steps come before those that there are for
+// its system call.
+func before(rules []rule, first rule) []rule {
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.number == first.number })
+	if i < 0 {
+		return append(rules, first)
+	}
+	rules[i].steps = slices.Concat(first.steps, rules[i].steps)
+	return rules
+}
