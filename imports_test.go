@@ -20,8 +20,9 @@ var mayImport = map[string][]string{
 	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/admission": {},
 	"cmd/podagent/internal/confine":   {},
+	"cmd/podagent/internal/egress":    {},
 	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
-	"cmd/podagent/internal/agent":     {"cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent/internal/agent":     {"cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
 	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},

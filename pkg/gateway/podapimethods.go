@@ -31,6 +31,9 @@ type asked struct {
 // lookOn is what a call asks for that looks on.
 var lookOn = asked{looksOn: true}
 
+// farEndIsTheGateway is why no caller carries a sandbox's connections.
+const farEndIsTheGateway = "the gateway alone lets connections out of a sandbox: what they may reach is its configuration's to say"
+
 // podapiMethods are the methods that the gateway knows, by their paths. All others are UNIMPLEMENTED.
 var podapiMethods = describeStreams(map[string]podapiMethod{
 	pb.Agent_Info_FullMethodName:  asks(func(m *pb.InfoRequest) asked { return asked{looksOn: !m.Wake} }),
@@ -65,6 +68,9 @@ var podapiMethods = describeStreams(map[string]podapiMethod{
 
 	pb.Ports_Dial_FullMethodName: endless(asks(func(m *pb.DialRequest) asked { return asked{Detail: Detail{Port: int(m.GetOpen().GetPort())}} })),
 
+	pb.Egress_Serve_FullMethodName: {refused: farEndIsTheGateway},
+	pb.Egress_Carry_FullMethodName: {refused: farEndIsTheGateway},
+
 	pb.Git_Checkout_FullMethodName: asks(func(m *pb.CheckoutRequest) asked {
 		return asked{Detail: Detail{Args: texts(m.Url, m.Ref), Paths: texts(m.Dir)}} // and not the password
 	}),
@@ -72,7 +78,7 @@ var podapiMethods = describeStreams(map[string]podapiMethod{
 
 // describeStreams adds which of the methods are streams, by the descriptions of their services.
 func describeStreams(methods map[string]podapiMethod) map[string]podapiMethod {
-	for _, service := range []grpc.ServiceDesc{pb.Agent_ServiceDesc, pb.Files_ServiceDesc, pb.Processes_ServiceDesc, pb.Ports_ServiceDesc, pb.Git_ServiceDesc} {
+	for _, service := range []grpc.ServiceDesc{pb.Agent_ServiceDesc, pb.Files_ServiceDesc, pb.Processes_ServiceDesc, pb.Ports_ServiceDesc, pb.Egress_ServiceDesc, pb.Git_ServiceDesc} {
 		for _, stream := range service.Streams {
 			path := "/" + service.ServiceName + "/" + stream.StreamName
 			if m, ok := methods[path]; ok {

@@ -32,6 +32,7 @@ type Client struct {
 	files     pb.FilesClient
 	processes pb.ProcessesClient
 	ports     pb.PortsClient
+	egress    pb.EgressClient
 	git       pb.GitClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
 	// configuring notes that the agent gets a configuration; nil without a transport of its own.
@@ -127,6 +128,7 @@ func newClient(conn connection, lost func(context.Context) error) *Client {
 		files:     pb.NewFilesClient(conn),
 		processes: pb.NewProcessesClient(conn),
 		ports:     pb.NewPortsClient(conn),
+		egress:    pb.NewEgressClient(conn),
 		git:       pb.NewGitClient(conn),
 		lost:      lost,
 	}

@@ -20,6 +20,7 @@ type Info struct {
 	OS, Arch                     string   // in Go's words
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Confinement                  []string // what the kernel keeps processes within
+	Egress                       EgressInfo
 	Protected                    []ProtectedPath
 	Idle                         time.Duration // since the agent last worked, or bytes passed to a port; 0 for now
 	IdleTimeout                  time.Duration // how long it may be idle before it ends by itself; 0 means for ever
@@ -67,6 +68,7 @@ func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
 		Idle:          time.Duration(r.Idle),
 		Capabilities:  r.Capabilities,
 		Confinement:   r.Confinement,
+		Egress:        egressFromProto(r.Egress),
 		OS:            r.Os,
 		Arch:          r.Arch,
 
@@ -108,6 +110,7 @@ func checkInfo(r *pb.InfoResponse) error {
 		checkPath(r.Workdir),
 		checkNumbers("a time", r.Idle, r.IdleTimeout),
 		checkTime(r.Expires),
+		checkText("the level of egress", r.Egress.GetLevel()), checkText("why it is not stronger", r.Egress.GetMissing()),
 	)
 }
 

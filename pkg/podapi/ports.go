@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"syscall"
 
+	"google.golang.org/grpc"
+
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -34,34 +36,27 @@ func (c *Client) dialPort(ctx context.Context, port int) (*portConn, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("%d is no port: ports are 1 to 65535: %w", port, syscall.EINVAL)
 	}
-	life, hangUp := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, hangUp)
-	conn, err := c.openPort(life, port)
-	if stop() && err == nil {
-		conn.hangUp = hangUp
-		conn.start()
-		return conn, nil
-	}
-	hangUp()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	conn, err := c.begin(ctx, c.ports.Dial, &pb.DialOpen{Port: uint32(port)})
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, fmt.Errorf("%w: the agent cannot connect to ports: update the agent's image", ErrVersion)
 	}
-	return nil, err
+	return conn, err
 }
 
-// openPort opens a connection that is served until life ends.
-func (c *Client) openPort(life context.Context, port int) (*portConn, error) {
-	call, err := c.ports.Dial(life)
+// carrier is a method that carries a connection.
+type carrier func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[pb.DialRequest, pb.DialResponse], error)
+
+// openConn opens a connection that is served until life ends.
+func (c *Client) openConn(life context.Context, carry carrier, open *pb.DialOpen) (*portConn, error) {
+	call, err := carry(life)
 	if err != nil {
 		return nil, wire.FromStatus(err)
 	}
 	stream := &tunnel.ClientStream{BidiStreamingClient: call}
 	t := tunnel.New(stream, &c.budget)
+	open.Limit = t.Limit()
 	// If sending fails, receiving says why.
-	_ = call.Send(&pb.DialRequest{Kind: &pb.DialRequest_Open{Open: &pb.DialOpen{Port: uint32(port), Limit: t.Limit()}}})
+	_ = call.Send(&pb.DialRequest{Kind: &pb.DialRequest_Open{Open: open}})
 	r, err := call.Recv()
 	if err != nil {
 		return nil, wire.FromStatus(cutError(err))

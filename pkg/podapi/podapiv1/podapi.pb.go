@@ -920,7 +920,9 @@ type InfoResponse struct {
 	// that does not know of it, or was told to confine nothing, leaves it empty.
 	Confinement []string `protobuf:"bytes,18,rep,name=confinement,proto3" json:"confinement,omitempty"`
 	// keychain is the one that replaces the keys of callers: see ConfigureRequest.
-	Keychain      string `protobuf:"bytes,19,opt,name=keychain,proto3" json:"keychain,omitempty"`
+	Keychain string `protobuf:"bytes,19,opt,name=keychain,proto3" json:"keychain,omitempty"`
+	// egress is the way out of processes. Agents without the capability "egress" leave it empty.
+	Egress        *EgressInfo `protobuf:"bytes,20,opt,name=egress,proto3" json:"egress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1088,6 +1090,88 @@ func (x *InfoResponse) GetKeychain() string {
 	return ""
 }
 
+func (x *InfoResponse) GetEgress() *EgressInfo {
+	if x != nil {
+		return x.Egress
+	}
+	return nil
+}
+
+// EgressInfo says how processes can leave the sandbox by the network.
+type EgressInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// level is how they are kept from any way but the proxy: "network", by a network that
+	// leads nowhere; "landlock", by the kernel, which lets them connect to a few ports
+	// alone; "advisory", by nothing but variables. Empty means that nobody asked for any.
+	Level string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
+	// port is the proxy's on 127.0.0.1; 0 means that there is none yet.
+	Port uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// served says that a far end serves.
+	Served bool `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`
+	// missing says why the level is not a stronger one.
+	Missing       string `protobuf:"bytes,4,opt,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressInfo) Reset() {
+	*x = EgressInfo{}
+	mi := &file_podapi_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressInfo) ProtoMessage() {}
+
+func (x *EgressInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressInfo.ProtoReflect.Descriptor instead.
+func (*EgressInfo) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EgressInfo) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *EgressInfo) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *EgressInfo) GetServed() bool {
+	if x != nil {
+		return x.Served
+	}
+	return false
+}
+
+func (x *EgressInfo) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
 type ProtectedPath struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// path is a configured pattern, or the absolute path of a directory.
@@ -1099,7 +1183,7 @@ type ProtectedPath struct {
 
 func (x *ProtectedPath) Reset() {
 	*x = ProtectedPath{}
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1195,7 @@ func (x *ProtectedPath) String() string {
 func (*ProtectedPath) ProtoMessage() {}
 
 func (x *ProtectedPath) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1208,7 @@ func (x *ProtectedPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectedPath.ProtoReflect.Descriptor instead.
 func (*ProtectedPath) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ProtectedPath) GetPath() []byte {
@@ -1159,7 +1243,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1255,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1268,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{6}
+	return file_podapi_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limits) GetMessageBytes() int64 {
@@ -1230,7 +1314,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1326,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1339,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{7}
+	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
 // StatsResponse has numbers of the container with the agent, which is included. What
@@ -1296,7 +1380,7 @@ type StatsResponse struct {
 
 func (x *StatsResponse) Reset() {
 	*x = StatsResponse{}
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1392,7 @@ func (x *StatsResponse) String() string {
 func (*StatsResponse) ProtoMessage() {}
 
 func (x *StatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1405,7 @@ func (x *StatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
 func (*StatsResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{8}
+	return file_podapi_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StatsResponse) GetTime() int64 {
@@ -1474,7 +1558,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1570,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1583,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConfigureRequest) GetEnv() [][]byte {
@@ -1573,7 +1657,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1669,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1682,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 // Assignment is what a caller sets on an agent for good. The agent gets it again when it
@@ -1619,7 +1703,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1715,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1728,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Assignment) GetEnv() [][]byte {
@@ -1694,7 +1778,7 @@ type CheckoutRequest struct {
 
 func (x *CheckoutRequest) Reset() {
 	*x = CheckoutRequest{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1790,7 @@ func (x *CheckoutRequest) String() string {
 func (*CheckoutRequest) ProtoMessage() {}
 
 func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1803,7 @@ func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutRequest.ProtoReflect.Descriptor instead.
 func (*CheckoutRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CheckoutRequest) GetDir() []byte {
@@ -1773,7 +1857,7 @@ type CheckoutResponse struct {
 
 func (x *CheckoutResponse) Reset() {
 	*x = CheckoutResponse{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1869,7 @@ func (x *CheckoutResponse) String() string {
 func (*CheckoutResponse) ProtoMessage() {}
 
 func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1882,7 @@ func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutResponse.ProtoReflect.Descriptor instead.
 func (*CheckoutResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckoutResponse) GetCommit() string {
@@ -1847,7 +1931,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1943,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +1956,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -1942,7 +2026,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2038,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2051,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -1995,7 +2079,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2091,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2104,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -2046,7 +2130,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2142,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2155,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -2093,7 +2177,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2189,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2202,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -2149,7 +2233,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2245,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2258,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -2246,7 +2330,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2342,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2355,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -2293,7 +2377,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2389,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2402,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -2350,7 +2434,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2446,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2459,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -2420,7 +2504,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2516,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2529,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -2483,7 +2567,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2579,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2592,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2579,7 +2663,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2675,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2688,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2626,7 +2710,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2722,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2735,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2685,7 +2769,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2781,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2794,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2767,7 +2851,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2863,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2876,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2816,7 +2900,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2912,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2925,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2923,7 +3007,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3019,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3032,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -3002,7 +3086,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3098,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3111,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -3050,7 +3134,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3146,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3159,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -3133,7 +3217,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3229,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3242,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -3195,7 +3279,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3291,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3304,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -3256,7 +3340,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3352,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3365,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -3320,7 +3404,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3416,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3429,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -3389,7 +3473,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3485,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3498,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -3446,7 +3530,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3542,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3555,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 type RemoveRequest struct {
@@ -3486,7 +3570,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3582,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3595,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3543,7 +3627,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3639,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3652,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 type RenameRequest struct {
@@ -3583,7 +3667,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3679,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3692,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3640,7 +3724,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3736,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3749,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 type CopyRequest struct {
@@ -3680,7 +3764,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3776,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3789,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3744,7 +3828,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +3840,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +3853,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 type ChmodRequest struct {
@@ -3782,7 +3866,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3878,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3891,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3832,7 +3916,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +3928,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +3941,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 type SymlinkRequest struct {
@@ -3871,7 +3955,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3967,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +3980,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -3921,7 +4005,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4017,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4030,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 type GlobRequest struct {
@@ -3968,7 +4052,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4064,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4077,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -4052,7 +4136,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4148,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4161,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -4148,7 +4232,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4244,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4257,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -4194,7 +4278,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4290,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4303,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -4250,7 +4334,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4262,7 +4346,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4275,7 +4359,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -4343,7 +4427,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4439,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4452,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4524,7 +4608,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4536,7 +4620,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4549,7 +4633,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4603,7 +4687,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4699,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4712,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4661,7 +4745,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4757,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4770,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4772,7 +4856,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4784,7 +4868,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4797,7 +4881,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4855,7 +4939,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +4951,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +4964,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -4917,7 +5001,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4929,7 +5013,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4942,7 +5026,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -4982,7 +5066,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4994,7 +5078,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5007,7 +5091,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -5030,7 +5114,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5042,7 +5126,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5055,7 +5139,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -5109,7 +5193,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5121,7 +5205,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5134,7 +5218,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 type PushRequest struct {
@@ -5151,7 +5235,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5163,7 +5247,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5176,7 +5260,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -5251,7 +5335,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5263,7 +5347,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5276,7 +5360,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -5303,7 +5387,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5399,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5412,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -5351,7 +5435,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5363,7 +5447,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5376,7 +5460,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -5430,7 +5514,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5442,7 +5526,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5455,7 +5539,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -5478,7 +5562,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5490,7 +5574,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5503,7 +5587,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5540,7 +5624,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +5636,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +5649,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5622,7 +5706,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5634,7 +5718,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5647,7 +5731,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5676,7 +5760,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5688,7 +5772,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5701,7 +5785,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5742,7 +5826,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5754,7 +5838,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5767,7 +5851,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -5919,7 +6003,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5931,7 +6015,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5944,7 +6028,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -6046,7 +6130,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6058,7 +6142,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6071,7 +6155,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -6126,7 +6210,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6138,7 +6222,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6151,7 +6235,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -6218,7 +6302,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6230,7 +6314,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6243,7 +6327,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 type TerminalSize struct {
@@ -6256,7 +6340,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6268,7 +6352,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6281,7 +6365,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -6313,7 +6397,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6325,7 +6409,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6338,7 +6422,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -6379,7 +6463,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6391,7 +6475,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6404,7 +6488,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6520,7 +6604,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6532,7 +6616,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6545,7 +6629,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 type ExecStarted struct {
@@ -6567,7 +6651,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +6663,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +6676,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6657,7 +6741,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6669,7 +6753,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6682,7 +6766,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6718,7 +6802,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6730,7 +6814,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6743,7 +6827,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6787,7 +6871,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6799,7 +6883,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6812,7 +6896,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6900,7 +6984,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6912,7 +6996,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6925,7 +7009,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 type ListProcessesResponse struct {
@@ -6941,7 +7025,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6953,7 +7037,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6966,7 +7050,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -7023,7 +7107,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7035,7 +7119,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7048,7 +7132,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -7091,7 +7175,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7103,7 +7187,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7116,7 +7200,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -7214,7 +7298,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7226,7 +7310,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7239,7 +7323,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -7266,7 +7350,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7278,7 +7362,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7291,7 +7375,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -7310,7 +7394,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7322,7 +7406,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7335,7 +7419,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -7353,7 +7437,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7365,7 +7449,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7378,7 +7462,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 type KillStraysRequest struct {
@@ -7389,7 +7473,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7401,7 +7485,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7414,7 +7498,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 type KillStraysResponse struct {
@@ -7427,7 +7511,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7439,7 +7523,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7452,7 +7536,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -7478,7 +7562,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7490,7 +7574,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7503,7 +7587,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7614,7 +7698,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7626,7 +7710,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7639,7 +7723,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7734,17 +7818,19 @@ func (*DialResponse_Closed) isDialResponse_Kind() {}
 
 type DialOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// port is 1 to 65535.
+	// port is 1 to 65535, for Ports.Dial.
 	Port uint32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
 	// limit is the caller's first ack.
-	Limit         int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// connection is that of EgressConnection, for Egress.Carry.
+	Connection    uint64 `protobuf:"varint,3,opt,name=connection,proto3" json:"connection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7756,7 +7842,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7769,7 +7855,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7782,6 +7868,13 @@ func (x *DialOpen) GetPort() uint32 {
 func (x *DialOpen) GetLimit() int64 {
 	if x != nil {
 		return x.Limit
+	}
+	return 0
+}
+
+func (x *DialOpen) GetConnection() uint64 {
+	if x != nil {
+		return x.Connection
 	}
 	return 0
 }
@@ -7799,7 +7892,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7811,7 +7904,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7824,7 +7917,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -7862,7 +7955,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7874,7 +7967,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7887,7 +7980,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -7905,7 +7998,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7917,7 +8010,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7930,7 +8023,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{101}
+	return file_podapi_proto_rawDescGZIP(), []int{102}
 }
 
 type DialClose struct {
@@ -7941,7 +8034,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7953,7 +8046,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7966,7 +8059,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{102}
+	return file_podapi_proto_rawDescGZIP(), []int{103}
 }
 
 type DialClosed struct {
@@ -7977,7 +8070,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7989,7 +8082,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8002,7 +8095,365 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{103}
+	return file_podapi_proto_rawDescGZIP(), []int{104}
+}
+
+type EgressServeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*EgressServeRequest_Start
+	Kind          isEgressServeRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressServeRequest) Reset() {
+	*x = EgressServeRequest{}
+	mi := &file_podapi_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressServeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressServeRequest) ProtoMessage() {}
+
+func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressServeRequest.ProtoReflect.Descriptor instead.
+func (*EgressServeRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *EgressServeRequest) GetKind() isEgressServeRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *EgressServeRequest) GetStart() *EgressStart {
+	if x != nil {
+		if x, ok := x.Kind.(*EgressServeRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+type isEgressServeRequest_Kind interface {
+	isEgressServeRequest_Kind()
+}
+
+type EgressServeRequest_Start struct {
+	// start comes first.
+	Start *EgressStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+func (*EgressServeRequest_Start) isEgressServeRequest_Kind() {}
+
+type EgressStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// generation orders callers: the highest serves.
+	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	// env is added, as NAME=VALUE, to the environment of processes that start from now
+	// on, in front of what Configure and calls set, as the variables of the proxy are
+	// (HTTP_PROXY and its like). It stays until another caller serves.
+	Env           [][]byte `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressStart) Reset() {
+	*x = EgressStart{}
+	mi := &file_podapi_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressStart) ProtoMessage() {}
+
+func (x *EgressStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressStart.ProtoReflect.Descriptor instead.
+func (*EgressStart) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *EgressStart) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *EgressStart) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+type EgressServeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*EgressServeResponse_Serving
+	//	*EgressServeResponse_Standby
+	//	*EgressServeResponse_Connection
+	Kind          isEgressServeResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressServeResponse) Reset() {
+	*x = EgressServeResponse{}
+	mi := &file_podapi_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressServeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressServeResponse) ProtoMessage() {}
+
+func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressServeResponse.ProtoReflect.Descriptor instead.
+func (*EgressServeResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *EgressServeResponse) GetKind() isEgressServeResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *EgressServeResponse) GetServing() *EgressServing {
+	if x != nil {
+		if x, ok := x.Kind.(*EgressServeResponse_Serving); ok {
+			return x.Serving
+		}
+	}
+	return nil
+}
+
+func (x *EgressServeResponse) GetStandby() *EgressStandby {
+	if x != nil {
+		if x, ok := x.Kind.(*EgressServeResponse_Standby); ok {
+			return x.Standby
+		}
+	}
+	return nil
+}
+
+func (x *EgressServeResponse) GetConnection() *EgressConnection {
+	if x != nil {
+		if x, ok := x.Kind.(*EgressServeResponse_Connection); ok {
+			return x.Connection
+		}
+	}
+	return nil
+}
+
+type isEgressServeResponse_Kind interface {
+	isEgressServeResponse_Kind()
+}
+
+type EgressServeResponse_Serving struct {
+	// serving says that the caller is the far end from now on.
+	Serving *EgressServing `protobuf:"bytes,1,opt,name=serving,proto3,oneof"`
+}
+
+type EgressServeResponse_Standby struct {
+	// standby says that another one is.
+	Standby *EgressStandby `protobuf:"bytes,2,opt,name=standby,proto3,oneof"`
+}
+
+type EgressServeResponse_Connection struct {
+	Connection *EgressConnection `protobuf:"bytes,3,opt,name=connection,proto3,oneof"`
+}
+
+func (*EgressServeResponse_Serving) isEgressServeResponse_Kind() {}
+
+func (*EgressServeResponse_Standby) isEgressServeResponse_Kind() {}
+
+func (*EgressServeResponse_Connection) isEgressServeResponse_Kind() {}
+
+type EgressServing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// port is the proxy's on 127.0.0.1.
+	Port          uint32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressServing) Reset() {
+	*x = EgressServing{}
+	mi := &file_podapi_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressServing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressServing) ProtoMessage() {}
+
+func (x *EgressServing) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressServing.ProtoReflect.Descriptor instead.
+func (*EgressServing) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *EgressServing) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+type EgressStandby struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// generation is that of the far end.
+	Generation    uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressStandby) Reset() {
+	*x = EgressStandby{}
+	mi := &file_podapi_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressStandby) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressStandby) ProtoMessage() {}
+
+func (x *EgressStandby) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressStandby.ProtoReflect.Descriptor instead.
+func (*EgressStandby) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *EgressStandby) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// EgressConnection announces a connection. It waits for Carry for 10 s.
+type EgressConnection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EgressConnection) Reset() {
+	*x = EgressConnection{}
+	mi := &file_podapi_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EgressConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EgressConnection) ProtoMessage() {}
+
+func (x *EgressConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EgressConnection.ProtoReflect.Descriptor instead.
+func (*EgressConnection) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *EgressConnection) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -8029,7 +8480,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"!\n" +
 	"\vInfoRequest\x12\x12\n" +
-	"\x04wake\x18\x01 \x01(\bR\x04wake\"\xc0\x04\n" +
+	"\x04wake\x18\x01 \x01(\bR\x04wake\"\xef\x04\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -8052,7 +8503,14 @@ const file_podapi_proto_rawDesc = "" +
 	"\fidle_timeout\x18\x10 \x01(\x03R\vidleTimeout\x12\x18\n" +
 	"\aexpires\x18\x11 \x01(\x03R\aexpires\x12 \n" +
 	"\vconfinement\x18\x12 \x03(\tR\vconfinement\x12\x1a\n" +
-	"\bkeychain\x18\x13 \x01(\tR\bkeychain\"K\n" +
+	"\bkeychain\x18\x13 \x01(\tR\bkeychain\x12-\n" +
+	"\x06egress\x18\x14 \x01(\v2\x15.podapi.v1.EgressInfoR\x06egress\"h\n" +
+	"\n" +
+	"EgressInfo\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x16\n" +
+	"\x06served\x18\x03 \x01(\bR\x06served\x12\x18\n" +
+	"\amissing\x18\x04 \x01(\tR\amissing\"K\n" +
 	"\rProtectedPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12&\n" +
 	"\x02by\x18\x02 \x01(\x0e2\x16.podapi.v1.EnforcementR\x02by\"\xc0\x01\n" +
@@ -8519,10 +8977,13 @@ const file_podapi_proto_rawDesc = "" +
 	"\x03ack\x18\x03 \x01(\v2\x12.podapi.v1.DialAckH\x00R\x03ack\x12&\n" +
 	"\x03end\x18\x04 \x01(\v2\x12.podapi.v1.DialEndH\x00R\x03end\x12/\n" +
 	"\x06closed\x18\x05 \x01(\v2\x15.podapi.v1.DialClosedH\x00R\x06closedB\x06\n" +
-	"\x04kind\"4\n" +
+	"\x04kind\"T\n" +
 	"\bDialOpen\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x03R\x05limit\"P\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x03 \x01(\x04R\n" +
+	"connection\"P\n" +
 	"\n" +
 	"DialOpened\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
@@ -8533,7 +8994,30 @@ const file_podapi_proto_rawDesc = "" +
 	"\aDialEnd\"\v\n" +
 	"\tDialClose\"\f\n" +
 	"\n" +
-	"DialClosed*\x9b\a\n" +
+	"DialClosed\"L\n" +
+	"\x12EgressServeRequest\x12.\n" +
+	"\x05start\x18\x01 \x01(\v2\x16.podapi.v1.EgressStartH\x00R\x05startB\x06\n" +
+	"\x04kind\"?\n" +
+	"\vEgressStart\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x10\n" +
+	"\x03env\x18\x02 \x03(\fR\x03env\"\xc8\x01\n" +
+	"\x13EgressServeResponse\x124\n" +
+	"\aserving\x18\x01 \x01(\v2\x18.podapi.v1.EgressServingH\x00R\aserving\x124\n" +
+	"\astandby\x18\x02 \x01(\v2\x18.podapi.v1.EgressStandbyH\x00R\astandby\x12=\n" +
+	"\n" +
+	"connection\x18\x03 \x01(\v2\x1b.podapi.v1.EgressConnectionH\x00R\n" +
+	"connectionB\x06\n" +
+	"\x04kind\"#\n" +
+	"\rEgressServing\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\rR\x04port\"/\n" +
+	"\rEgressStandby\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\"\"\n" +
+	"\x10EgressConnection\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id*\x9b\a\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCLASS_NOT_EXIST\x10\x01\x12\x0f\n" +
@@ -8649,7 +9133,10 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"KillStrays\x12\x1c.podapi.v1.KillStraysRequest\x1a\x1d.podapi.v1.KillStraysResponse2D\n" +
 	"\x05Ports\x12;\n" +
-	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
+	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012\x92\x01\n" +
+	"\x06Egress\x12J\n" +
+	"\x05Serve\x12\x1d.podapi.v1.EgressServeRequest\x1a\x1e.podapi.v1.EgressServeResponse(\x010\x01\x12<\n" +
+	"\x05Carry\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
 	"\x03Git\x12C\n" +
 	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
 
@@ -8666,7 +9153,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -8680,239 +9167,255 @@ var file_podapi_proto_goTypes = []any{
 	(*EditDetail)(nil),            // 9: podapi.v1.EditDetail
 	(*InfoRequest)(nil),           // 10: podapi.v1.InfoRequest
 	(*InfoResponse)(nil),          // 11: podapi.v1.InfoResponse
-	(*ProtectedPath)(nil),         // 12: podapi.v1.ProtectedPath
-	(*Limits)(nil),                // 13: podapi.v1.Limits
-	(*StatsRequest)(nil),          // 14: podapi.v1.StatsRequest
-	(*StatsResponse)(nil),         // 15: podapi.v1.StatsResponse
-	(*ConfigureRequest)(nil),      // 16: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 17: podapi.v1.ConfigureResponse
-	(*Assignment)(nil),            // 18: podapi.v1.Assignment
-	(*CheckoutRequest)(nil),       // 19: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),      // 20: podapi.v1.CheckoutResponse
-	(*Attr)(nil),                  // 21: podapi.v1.Attr
-	(*Sum)(nil),                   // 22: podapi.v1.Sum
-	(*StatRequest)(nil),           // 23: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 24: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 25: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 26: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 27: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 28: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 29: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 30: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 31: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 32: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 33: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 34: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 35: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 36: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 37: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 38: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 39: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 40: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 41: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 42: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 43: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 44: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 45: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 46: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 47: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 48: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 49: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 50: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 51: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 52: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 53: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 54: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 55: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 56: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 57: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 58: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 59: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 60: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 61: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 62: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 63: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 64: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 65: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 66: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 67: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 68: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 69: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 70: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 71: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 72: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 73: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 74: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 75: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 76: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 77: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 78: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 79: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 80: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 81: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 82: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 83: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 84: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 85: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 86: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 87: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 88: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 89: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 90: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 91: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 92: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 93: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 94: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 95: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 96: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 97: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 98: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 99: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 100: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),     // 101: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),    // 102: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),           // 103: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 104: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 105: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 106: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 107: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 108: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 109: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 110: podapi.v1.DialClosed
+	(*EgressInfo)(nil),            // 12: podapi.v1.EgressInfo
+	(*ProtectedPath)(nil),         // 13: podapi.v1.ProtectedPath
+	(*Limits)(nil),                // 14: podapi.v1.Limits
+	(*StatsRequest)(nil),          // 15: podapi.v1.StatsRequest
+	(*StatsResponse)(nil),         // 16: podapi.v1.StatsResponse
+	(*ConfigureRequest)(nil),      // 17: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 18: podapi.v1.ConfigureResponse
+	(*Assignment)(nil),            // 19: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),       // 20: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),      // 21: podapi.v1.CheckoutResponse
+	(*Attr)(nil),                  // 22: podapi.v1.Attr
+	(*Sum)(nil),                   // 23: podapi.v1.Sum
+	(*StatRequest)(nil),           // 24: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 25: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 26: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 27: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 28: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 29: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 30: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 31: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 32: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 33: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 34: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 35: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 36: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 37: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 38: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 39: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 40: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 41: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 42: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 43: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 44: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 45: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 46: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 47: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 48: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 49: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 50: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 51: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 52: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 53: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 54: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 55: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 56: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 57: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 58: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 59: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 60: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 61: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 62: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 63: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 64: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 65: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 66: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 67: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 68: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 69: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 70: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 71: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 72: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 73: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 74: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 75: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 76: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 77: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 78: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 79: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 80: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 81: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 82: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 83: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 84: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 85: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 86: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 87: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 88: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 89: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 90: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 91: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 92: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 93: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 94: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 95: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 96: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 97: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 98: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 99: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 100: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 101: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),     // 102: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),    // 103: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),           // 104: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 105: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 106: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 107: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 108: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 109: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 110: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 111: podapi.v1.DialClosed
+	(*EgressServeRequest)(nil),    // 112: podapi.v1.EgressServeRequest
+	(*EgressStart)(nil),           // 113: podapi.v1.EgressStart
+	(*EgressServeResponse)(nil),   // 114: podapi.v1.EgressServeResponse
+	(*EgressServing)(nil),         // 115: podapi.v1.EgressServing
+	(*EgressStandby)(nil),         // 116: podapi.v1.EgressStandby
+	(*EgressConnection)(nil),      // 117: podapi.v1.EgressConnection
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
 	8,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
 	9,   // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	13,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	12,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
-	1,   // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	21,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	27,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	7,   // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	28,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	21,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	30,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	32,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	33,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	21,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	22,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	34,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	37,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	38,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	22,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	35,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	40,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	21,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	42,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	40,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	2,   // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	58,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	7,   // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	60,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	59,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	3,   // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	63,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	65,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	64,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	4,   // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	7,   // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	5,   // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	67,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	68,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	70,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	72,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	73,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	22,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	35,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	75,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	79,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	78,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	22,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	79,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	81,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	83,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	86,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	85,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	84,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	85,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	82,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	85,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	89,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	90,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	90,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	91,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	92,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	88,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	6,   // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	96,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	95,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	92,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	105, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	107, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	108, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	109, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	106, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	107, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	108, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	110, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
-	10,  // 75: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	16,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	14,  // 77: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
-	23,  // 78: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	25,  // 79: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	29,  // 80: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	36,  // 81: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	41,  // 82: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	44,  // 83: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	46,  // 84: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	48,  // 85: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	50,  // 86: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	52,  // 87: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	54,  // 88: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	56,  // 89: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	61,  // 90: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	66,  // 91: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	71,  // 92: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	76,  // 93: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	80,  // 94: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	93,  // 95: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	97,  // 96: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	99,  // 97: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	101, // 98: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	103, // 99: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	19,  // 100: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	11,  // 101: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	17,  // 102: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	15,  // 103: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
-	24,  // 104: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	26,  // 105: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	31,  // 106: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	39,  // 107: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	43,  // 108: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	45,  // 109: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	47,  // 110: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	49,  // 111: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	51,  // 112: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	53,  // 113: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	55,  // 114: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	57,  // 115: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	62,  // 116: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	69,  // 117: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	74,  // 118: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	77,  // 119: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	87,  // 120: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	94,  // 121: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	98,  // 122: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	100, // 123: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	102, // 124: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	104, // 125: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	20,  // 126: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	101, // [101:127] is the sub-list for method output_type
-	75,  // [75:101] is the sub-list for method input_type
-	75,  // [75:75] is the sub-list for extension type_name
-	75,  // [75:75] is the sub-list for extension extendee
-	0,   // [0:75] is the sub-list for field type_name
+	14,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	13,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	12,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
+	1,   // 6: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
+	22,  // 7: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	28,  // 8: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	7,   // 9: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	29,  // 10: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	22,  // 11: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	31,  // 12: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	33,  // 13: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	34,  // 14: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	22,  // 15: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	23,  // 16: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	35,  // 17: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	38,  // 18: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	39,  // 19: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	23,  // 20: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	36,  // 21: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	41,  // 22: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	22,  // 23: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	43,  // 24: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	41,  // 25: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	2,   // 26: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	59,  // 27: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	7,   // 28: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	61,  // 29: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	60,  // 30: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	3,   // 31: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	64,  // 32: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	66,  // 33: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	65,  // 34: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	4,   // 35: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	7,   // 36: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	5,   // 37: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	68,  // 38: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	69,  // 39: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	71,  // 40: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	73,  // 41: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	74,  // 42: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	23,  // 43: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	36,  // 44: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	76,  // 45: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	80,  // 46: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	79,  // 47: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	23,  // 48: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	80,  // 49: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	82,  // 50: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	84,  // 51: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	87,  // 52: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	86,  // 53: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	85,  // 54: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	86,  // 55: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	83,  // 56: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	86,  // 57: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	90,  // 58: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	91,  // 59: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	91,  // 60: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	92,  // 61: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	93,  // 62: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	89,  // 63: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	6,   // 64: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	97,  // 65: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	96,  // 66: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	93,  // 67: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	106, // 68: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	108, // 69: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	109, // 70: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	110, // 71: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	107, // 72: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	108, // 73: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	109, // 74: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	111, // 75: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	113, // 76: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
+	115, // 77: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
+	116, // 78: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
+	117, // 79: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
+	10,  // 80: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	17,  // 81: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	15,  // 82: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	24,  // 83: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	26,  // 84: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	30,  // 85: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	37,  // 86: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	42,  // 87: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	45,  // 88: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	47,  // 89: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	49,  // 90: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	51,  // 91: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	53,  // 92: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	55,  // 93: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	57,  // 94: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	62,  // 95: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	67,  // 96: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	72,  // 97: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	77,  // 98: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	81,  // 99: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	94,  // 100: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	98,  // 101: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	100, // 102: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	102, // 103: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	104, // 104: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	112, // 105: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
+	104, // 106: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
+	20,  // 107: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	11,  // 108: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	18,  // 109: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	16,  // 110: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	25,  // 111: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	27,  // 112: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	32,  // 113: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	40,  // 114: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	44,  // 115: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	46,  // 116: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	48,  // 117: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	50,  // 118: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	52,  // 119: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	54,  // 120: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	56,  // 121: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	58,  // 122: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	63,  // 123: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	70,  // 124: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	75,  // 125: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	78,  // 126: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	88,  // 127: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	95,  // 128: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	99,  // 129: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	101, // 130: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	103, // 131: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	105, // 132: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	114, // 133: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
+	105, // 134: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
+	21,  // 135: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	108, // [108:136] is the sub-list for method output_type
+	80,  // [80:108] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -8920,53 +9423,53 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[8].OneofWrappers = []any{}
-	file_podapi_proto_msgTypes[19].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[9].OneofWrappers = []any{}
+	file_podapi_proto_msgTypes[20].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[24].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[25].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[29].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[30].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[32].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[33].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[50].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[51].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[55].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[56].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[63].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[71].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[73].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[74].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -8974,7 +9477,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[80].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -8982,23 +9485,31 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[87].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[88].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[96].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[98].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
 		(*DialResponse_End)(nil),
 		(*DialResponse_Closed)(nil),
+	}
+	file_podapi_proto_msgTypes[105].OneofWrappers = []any{
+		(*EgressServeRequest_Start)(nil),
+	}
+	file_podapi_proto_msgTypes[107].OneofWrappers = []any{
+		(*EgressServeResponse_Serving)(nil),
+		(*EgressServeResponse_Standby)(nil),
+		(*EgressServeResponse_Connection)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -9006,9 +9517,9 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   104,
+			NumMessages:   111,
 			NumExtensions: 0,
-			NumServices:   5,
+			NumServices:   6,
 		},
 		GoTypes:           file_podapi_proto_goTypes,
 		DependencyIndexes: file_podapi_proto_depIdxs,

@@ -1376,6 +1376,166 @@ var Ports_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Egress_Serve_FullMethodName = "/podapi.v1.Egress/Serve"
+	Egress_Carry_FullMethodName = "/podapi.v1.Egress/Carry"
+)
+
+// EgressClient is the client API for Egress service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Egress carries the connections that begin in the sandbox to a far end outside, which
+// decides where they lead. In the sandbox they begin at a proxy on the loopback, which
+// knows no policy and no secret. Offered with the capability "egress".
+type EgressClient interface {
+	// Serve makes the caller the far end of the sandbox's proxy, while the call lasts. The
+	// first request is start. Of several callers the one with the highest generation
+	// serves, and within a generation the one that came first; the others stand by. A
+	// response says so at the start, and whenever it changes.
+	//
+	// Each connection is announced to the caller that serves, which opens Carry for it.
+	// Connections that a caller carries stay with it when another takes over. Only
+	// their bytes count as activity (InfoResponse.idle).
+	Serve(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EgressServeRequest, EgressServeResponse], error)
+	// Carry carries the bytes of an announced connection. As in Ports.Dial, the first
+	// request is open and the first response opened; the program in the sandbox is in the
+	// server's place. A connection that is carried already, or that nobody has opened
+	// within 10 s, is CLASS_NOT_EXIST.
+	Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error)
+}
+
+type egressClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewEgressClient(cc grpc.ClientConnInterface) EgressClient {
+	return &egressClient{cc}
+}
+
+func (c *egressClient) Serve(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EgressServeRequest, EgressServeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Egress_ServiceDesc.Streams[0], Egress_Serve_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[EgressServeRequest, EgressServeResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Egress_ServeClient = grpc.BidiStreamingClient[EgressServeRequest, EgressServeResponse]
+
+func (c *egressClient) Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Egress_ServiceDesc.Streams[1], Egress_Carry_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DialRequest, DialResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Egress_CarryClient = grpc.BidiStreamingClient[DialRequest, DialResponse]
+
+// EgressServer is the server API for Egress service.
+// All implementations must embed UnimplementedEgressServer
+// for forward compatibility.
+//
+// Egress carries the connections that begin in the sandbox to a far end outside, which
+// decides where they lead. In the sandbox they begin at a proxy on the loopback, which
+// knows no policy and no secret. Offered with the capability "egress".
+type EgressServer interface {
+	// Serve makes the caller the far end of the sandbox's proxy, while the call lasts. The
+	// first request is start. Of several callers the one with the highest generation
+	// serves, and within a generation the one that came first; the others stand by. A
+	// response says so at the start, and whenever it changes.
+	//
+	// Each connection is announced to the caller that serves, which opens Carry for it.
+	// Connections that a caller carries stay with it when another takes over. Only
+	// their bytes count as activity (InfoResponse.idle).
+	Serve(grpc.BidiStreamingServer[EgressServeRequest, EgressServeResponse]) error
+	// Carry carries the bytes of an announced connection. As in Ports.Dial, the first
+	// request is open and the first response opened; the program in the sandbox is in the
+	// server's place. A connection that is carried already, or that nobody has opened
+	// within 10 s, is CLASS_NOT_EXIST.
+	Carry(grpc.BidiStreamingServer[DialRequest, DialResponse]) error
+	mustEmbedUnimplementedEgressServer()
+}
+
+// UnimplementedEgressServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedEgressServer struct{}
+
+func (UnimplementedEgressServer) Serve(grpc.BidiStreamingServer[EgressServeRequest, EgressServeResponse]) error {
+	return status.Error(codes.Unimplemented, "method Serve not implemented")
+}
+func (UnimplementedEgressServer) Carry(grpc.BidiStreamingServer[DialRequest, DialResponse]) error {
+	return status.Error(codes.Unimplemented, "method Carry not implemented")
+}
+func (UnimplementedEgressServer) mustEmbedUnimplementedEgressServer() {}
+func (UnimplementedEgressServer) testEmbeddedByValue()                {}
+
+// UnsafeEgressServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to EgressServer will
+// result in compilation errors.
+type UnsafeEgressServer interface {
+	mustEmbedUnimplementedEgressServer()
+}
+
+func RegisterEgressServer(s grpc.ServiceRegistrar, srv EgressServer) {
+	// If the following call panics, it indicates UnimplementedEgressServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Egress_ServiceDesc, srv)
+}
+
+func _Egress_Serve_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(EgressServer).Serve(&grpc.GenericServerStream[EgressServeRequest, EgressServeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Egress_ServeServer = grpc.BidiStreamingServer[EgressServeRequest, EgressServeResponse]
+
+func _Egress_Carry_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(EgressServer).Carry(&grpc.GenericServerStream[DialRequest, DialResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Egress_CarryServer = grpc.BidiStreamingServer[DialRequest, DialResponse]
+
+// Egress_ServiceDesc is the grpc.ServiceDesc for Egress service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Egress_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "podapi.v1.Egress",
+	HandlerType: (*EgressServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Serve",
+			Handler:       _Egress_Serve_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Carry",
+			Handler:       _Egress_Carry_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
+	Metadata: "podapi.proto",
+}
+
+const (
 	Git_Checkout_FullMethodName = "/podapi.v1.Git/Checkout"
 )
 

@@ -35,14 +35,17 @@ type Agent struct {
 	gatherer   gatherer
 	disk       diskMeter
 	ports      ports
+	wayOut     wayOut
 	keys       *keyring
 	assignment assignment
 	log        *slog.Logger
 	bootID     string
 	stopping   chan struct{} // closed when the shutdown begins
 
-	mu  sync.Mutex
-	env []string // the whole environment of a process: see setEnv
+	mu         sync.Mutex
+	configured []string // the variables of Configure
+	egressEnv  []string // those of the way out
+	env        []string // the whole environment of a process: see setEnv
 }
 
 // newAgent returns an agent with a new boot id.
@@ -87,6 +90,7 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	pb.RegisterFilesServer(s, &filesService{Agent: a})
 	pb.RegisterProcessesServer(s, &processesService{Agent: a})
 	pb.RegisterPortsServer(s, &portsService{Agent: a})
+	pb.RegisterEgressServer(s, &egressService{Agent: a})
 	pb.RegisterGitServer(s, &gitService{Agent: a})
 	return s
 }

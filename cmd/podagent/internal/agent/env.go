@@ -33,7 +33,8 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 // It merges them once, and not for each process. The caller holds the lock, unless
 // nobody else knows the agent yet.
 func (a *Agent) setEnv(env []string) {
-	a.env = mergeEnv(a.markers(), a.config.Env, env)
+	a.configured = env
+	a.env = mergeEnv(a.markers(), a.config.Env, a.egressEnv, env)
 }
 
 // SandboxMarker begins the variable by which a launcher finds the processes of

@@ -48,11 +48,14 @@ type renamedError struct {
 func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 
 // asksOnly reports whether a method counts as no activity: it only asks for the agent's
-// state, or is a connection to a port, whose bytes count instead.
+// state, or is a connection whose bytes count instead, or waits for such ones.
 func asksOnly(method string) bool {
-	return method == pb.Agent_Info_FullMethodName || method == pb.Agent_Stats_FullMethodName ||
-		method == pb.Processes_List_FullMethodName || method == pb.Ports_Dial_FullMethodName ||
-		strings.HasPrefix(method, "/grpc.health.v1.")
+	switch method {
+	case pb.Agent_Info_FullMethodName, pb.Agent_Stats_FullMethodName, pb.Processes_List_FullMethodName,
+		pb.Ports_Dial_FullMethodName, pb.Egress_Serve_FullMethodName, pb.Egress_Carry_FullMethodName:
+		return true
+	}
+	return strings.HasPrefix(method, "/grpc.health.v1.")
 }
 
 // unary wraps every unary handler: its connection, activity, panics, errors.

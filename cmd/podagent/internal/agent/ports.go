@@ -135,14 +135,14 @@ func reset(socket *net.TCPConn) {
 }
 
 // carry carries the bytes until the caller has closed, or something has failed.
-func (s *portsService) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn) error {
+func (a *Agent) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	received, sent, delivered := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { received <- t.Receive() }() // the end of the call ends it
 	running.Go(func() { sent <- sendSocket(t, socket) })
 	running.Go(func() { delivered <- t.Deliver(socket) })
-	err := s.awaitEnd(ctx, t, received, sent, delivered)
+	err := a.awaitClose(ctx, t, received, sent, delivered)
 	if err != nil {
 		reset(socket)
 		t.Stop()
@@ -154,14 +154,14 @@ func (s *portsService) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.
 	return t.Close()
 }
 
-// awaitEnd returns nil when the caller has closed, and all that it sent is
+// awaitClose returns nil when the caller has closed, and all that it sent is
 // delivered.
-func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received, sent, delivered <-chan error) error {
+func (a *Agent) awaitClose(ctx context.Context, t *tunnel.Tunnel, received, sent, delivered <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.stopping:
+		case <-a.stopping:
 			return fmt.Errorf("the agent stops: %w", wire.ErrUnavailable)
 		case err := <-received:
 			if err != nil {
@@ -178,21 +178,21 @@ func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received,
 			if err == tunnel.ErrClosed {
 				return nil
 			}
-			return s.lastWords(ctx, t, err, received, sent)
+			return a.lastWords(ctx, t, err, received, sent)
 		}
 	}
 }
 
 // lastWords passes on what a server has already sent, if the caller still listens. The
 // server reads no more, and so the connection has ended with err.
-func (s *portsService) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
+func (a *Agent) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
 	t.Drop()
 	if sent == nil || received == nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
-	case <-s.stopping:
+	case <-a.stopping:
 	case <-received:
 	case <-sent:
 	}

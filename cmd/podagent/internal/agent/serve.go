@@ -159,6 +159,7 @@ func (a *Agent) live(ctx context.Context, server *succession, state *health.Serv
 func (a *Agent) stop(server *succession) {
 	a.log.Info("stopping")
 	close(a.stopping)
+	a.wayOut.close()
 	graceful := make(chan struct{})
 	go func() {
 		server.gracefulStop()
