@@ -1,0 +1,164 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is how a try ended.
+type Verdict string
+
+const (
+	// Allowed is a connection, or a request, that the policy allowed and that reached
+	// the host.
+	Allowed Verdict = "allowed"
+	// Denied is what the policy, or a check, refused.
+	Denied Verdict = "denied"
+	// Failed is what was allowed and did not reach the host.
+	Failed Verdict = "failed"
+)
+
+// Decision tells about one try of the sandbox to reach a host.
+type Decision struct {
+	Time    time.Time `json:"time"`
+	Verdict Verdict   `json:"verdict"`
+	// ID is the same in all decisions about one try: of one that was allowed a check
+	// can refuse later what it sends.
+	ID uint64 `json:"id"`
+	// Host and Port are what was asked for. Host is in its canonical form, or has what
+	// the client wrote, up to 300 bytes, if that is none.
+	Host string `json:"host"`
+	Port int    `json:"port,omitempty"`
+	// Address is the one that was dialled. It is invalid if none was.
+	Address netip.Addr `json:"address,omitzero"`
+	// Protocol is connect, http or socks5: how the client asked.
+	Protocol string `json:"protocol"`
+	// Rule is the rule that allowed the host, "" without one.
+	Rule string `json:"rule,omitempty"`
+	// Reason says why it was not allowed, or failed.
+	Reason string `json:"reason,omitempty"`
+}
+
+// The protocols of a [Decision].
+const (
+	protocolConnect = "connect"
+	protocolHTTP    = "http"
+	protocolSOCKS5  = "socks5"
+)
+
+// refusal is the error of what a policy does not allow.
+type refusal struct {
+	reason string // for the host's owner
+	public string // for the sandbox, if it may not know all of the reason
+	allow  string // what the user would have to allow, "" if no rule helps
+}
+
+func (r *refusal) Error() string { return r.reason }
+
+// told returns what the sandbox may know of the reason.
+func (r *refusal) told() string {
+	if r.public != "" {
+		return r.public
+	}
+	return r.reason
+}
+
+// grant is what a policy allows for a target.
+type grant struct {
+	rule   Rule         // the first that allows it
+	pinned []netip.Addr // what its name resolves to, by the policy
+}
+
+// grant returns what allows a target, or a *refusal. It looks up no name: what is not
+// allowed reaches no name server.
+func (p Policy) grant(t target) (g grant, err error) {
+	byHost := false
+	for _, r := range p.Allow {
+		if !r.matchesHost(t) {
+			continue
+		}
+		byHost = true
+		if !r.matchesPort(t.port) {
+			continue
+		}
+		if g.rule.form == noHost {
+			g.rule = r
+		}
+		if r.pinned.IsValid() {
+			g.pinned = append(g.pinned, r.pinned)
+		}
+	}
+	switch {
+	case g.rule.form != noHost:
+		return g, nil
+	case byHost:
+		return g, &refusal{reason: fmt.Sprintf("%s is allowed, but not with port %d", t.host(), t.port), allow: t.String()}
+	}
+	return g, &refusal{reason: "no rule allows " + t.host(), allow: t.String()}
+}
+
+// names reports whether the policy names an address of a reserved range, for a target:
+// by a rule for the address or for a part of the range, or by pinning the name to it. A
+// larger range, such as 0.0.0.0/0, means public addresses.
+func (p Policy) names(addr netip.Addr, within netip.Prefix, t target) bool {
+	return slices.ContainsFunc(p.Allow, func(r Rule) bool {
+		switch {
+		case !r.matchesPort(t.port):
+			return false
+		case r.form == addresses:
+			return r.prefix.Contains(addr) && r.prefix.Bits() >= within.Bits()
+		}
+		return r.matchesHost(t) && r.pinned == addr && addr.IsValid()
+	})
+}
+
+// checkAddress returns nil if a target that the policy allows may be reached at this
+// address, or a *refusal.
+func (p Policy) checkAddress(addr netip.Addr, t target, own ranges) error {
+	r, special := own.of(addr)
+	if !special || addr.Zone() == "" && p.names(addr, r.prefix, t) {
+		return nil
+	}
+	if t.name == "" {
+		return &refusal{
+			reason: fmt.Sprintf("%v is %s (%v), and no rule names it", addr, r.class, r.prefix),
+			allow:  t.String(),
+		}
+	}
+	return &refusal{
+		reason: fmt.Sprintf("%s resolves to %v, which is %s (%v), and no rule names it", t.name, addr, r.class, r.prefix),
+		public: fmt.Sprintf("%s resolves to an address that is %s, and no rule names it", t.name, r.class),
+		allow:  fmt.Sprintf("%s=ADDRESS:%d", t.name, t.port),
+	}
+}
+
+// stillAllows reports whether the policy would allow a connection that exists.
+func (p Policy) stillAllows(t target, addr netip.Addr, own ranges) bool {
+	g, err := p.grant(t)
+	if err != nil || len(g.pinned) > 0 && !slices.Contains(g.pinned, addr) {
+		return false
+	}
+	return p.checkAddress(addr, t, own) == nil
+}
+
+// shown returns the rules for the sandbox: without pinned addresses, and not more than
+// a model wants to read.
+func (p Policy) shown() string {
+	const most = 40
+	var rules []string
+	for _, r := range p.Allow {
+		if text := r.public(); text != "" && !slices.Contains(rules, text) {
+			rules = append(rules, text)
+		}
+	}
+	switch {
+	case len(rules) == 0:
+		return "nothing"
+	case len(rules) > most:
+		rules = append(rules[:most], fmt.Sprintf("and %d more", len(rules)-most))
+	}
+	return strings.Join(rules, " ")
+}

@@ -1,0 +1,27 @@
+package egress
+
+import "time"
+
+// The bounds of one sandbox's proxy.
+const (
+	// mostConnections may be open at once. Each has two buffers.
+	mostConnections = 512
+	// copyBuffer is how much of a direction's bytes is in the proxy, beside what the
+	// kernel and the tunnel hold.
+	copyBuffer = 32 << 10
+	// largestHeader bounds the headers of a request and of an answer.
+	largestHeader = 64 << 10
+	// headerTime is for a request's headers, for a SOCKS5 handshake, and for a TLS hello
+	// that has begun.
+	headerTime = 10 * time.Second
+	// idleTime ends connections of plain HTTP that wait for another request.
+	idleTime = 2 * time.Minute
+	// connectTime is for resolving a name and reaching one of its addresses.
+	connectTime = 10 * time.Second
+	// mostAddresses of a name are tried, each nextAddress after the one before, or when
+	// that has failed.
+	mostAddresses = 8
+	nextAddress   = 300 * time.Millisecond
+	// goodbyeTime is for a client to take the answer before its connection closes.
+	goodbyeTime = time.Second
+)
