@@ -57,7 +57,11 @@ func needsScopes(t *testing.T) {
 // output runs a command on a thread, to its end.
 func output(t *testing.T, thread *Thread, name string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	return outputOf(thread, exec.CommandContext(t.Context(), name, args...))
+}
+
+// outputOf is output for a command that the test has made.
+func outputOf(thread *Thread, cmd *exec.Cmd) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	var err error

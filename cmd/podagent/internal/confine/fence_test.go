@@ -3,23 +3,118 @@
 package confine
 
 import (
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // startFenced starts a thread with a fence that lets these ports pass.
-func startFenced(t *testing.T, ports ...uint16) *Thread {
+func startFenced(t *testing.T, ports ...int) *Thread {
 	t.Helper()
 	needsScopes(t)
-	thread, missing, err := Start(RequireDomain, &Fence{Ports: ports})
+	fence := &Fence{}
+	for _, port := range ports {
+		fence.Ports = append(fence.Ports, uint16(port))
+	}
+	thread, missing, err := Start(RequireDomain, fence)
 	if err != nil || missing != nil || !thread.Has(Network) {
 		t.Fatalf("the kernel cannot do everything, so this cannot be tested here: %v, %v", missing, err)
 	}
 	return thread
 }
 
-func TestFenceOfNoPortsHolds(t *testing.T) {
-	thread := startFenced(t)
-	if out, err := output(t, thread, "bash", "-c", ": </dev/tcp/127.0.0.1/1"); err == nil || out == "" {
+// Each way either ends with an error, or the page says that it leads outside.
+func TestFenceHoldsAgainstEachWay(t *testing.T) {
+	leave := compile(t, "leave.c")
+	page, err := os.ReadFile("../../../../docs/egress.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	around := newSurroundings(t)
+	fenced := startFenced(t, around.open)
+	for _, w := range slices.Concat(tcpWays, otherWays, accompliceWays) {
+		t.Run(w.name, func(t *testing.T) {
+			try := func(thread *Thread) string {
+				cmd := exec.CommandContext(t.Context(), leave, strings.Fields(around.replacer().Replace(w.try))...)
+				cmd.ExtraFiles = []*os.File{around.socket}
+				out, err := outputOf(thread, cmd)
+				if err != nil {
+					t.Fatalf("%v, %s", err, out)
+				}
+				return strings.TrimSpace(out)
+			}
+			if got := try(nil); got != "left" && !w.rare {
+				t.Errorf("without a fence it ends with %s", got)
+			}
+			around.arrived()
+			if got := try(fenced); got != w.want {
+				t.Errorf("it ends with %s, want %s", got, w.want)
+			}
+			if arrived := around.arrived(); arrived != 0 && w.want != "left" {
+				t.Errorf("%d connections or datagrams arrived", arrived)
+			}
+			if w.want == "left" && (w.page == "" || !strings.Contains(string(page), w.page)) {
+				t.Errorf("the page does not say that %q leads outside", w.page)
+			}
+		})
+	}
+}
+
+// A fence bounds what commands begin, and not what is begun from outside.
+func TestFenceLetsCommandsListen(t *testing.T) {
+	fenced := startFenced(t)
+	server, err := net.Listen("tcp", "127.0.0.1:0") // finds a port
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := server.Addr().String()
+	server.Close()
+	_, port, _ := net.SplitHostPort(address)
+	const script = `
+import socket, sys
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listening", flush=True)
+conn, _ = s.accept()
+conn.sendall(b"out")
+`
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", script, port)
+	ready, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced.Do(func() { err = cmd.Start() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	if _, err := ready.Read(make([]byte, 64)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	got := make([]byte, 3)
+	if _, err := conn.Read(got); err != nil || string(got) != "out" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Commands get no descriptors but their own: one of UDP would lead outside.
+func TestFencedCommandsInheritNoSockets(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	out, err := output(t, startFenced(t), "sh", "-c", "ls -l /proc/self/fd")
+	if err != nil || strings.Contains(out, "socket:") {
 		t.Errorf("%v, %s", err, out)
 	}
 }
