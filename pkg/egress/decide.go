@@ -54,6 +54,7 @@ type refusal struct {
 	reason string // for the host's owner
 	public string // for the sandbox, if it may not know all of the reason
 	allow  string // what the user would have to allow, "" if no rule helps
+	rules  string // what is allowed, for the sandbox
 }
 
 func (r *refusal) Error() string { return r.reason }
@@ -95,9 +96,9 @@ func (p Policy) grant(t target) (g grant, err error) {
 	case g.rule.form != noHost:
 		return g, nil
 	case byHost:
-		return g, &refusal{reason: fmt.Sprintf("%s is allowed, but not with port %d", t.host(), t.port), allow: t.String()}
+		return g, &refusal{reason: fmt.Sprintf("%s is allowed, but not with port %d", t.host(), t.port), allow: t.String(), rules: p.shown()}
 	}
-	return g, &refusal{reason: "no rule allows " + t.host(), allow: t.String()}
+	return g, &refusal{reason: "no rule allows " + t.host(), allow: t.String(), rules: p.shown()}
 }
 
 // names reports whether the policy names an address of a reserved range, for a target:
@@ -126,12 +127,14 @@ func (p Policy) checkAddress(addr netip.Addr, t target, own ranges) error {
 		return &refusal{
 			reason: fmt.Sprintf("%v is %s (%v), and no rule names it", addr, r.class, r.prefix),
 			allow:  t.String(),
+			rules:  p.shown(),
 		}
 	}
 	return &refusal{
 		reason: fmt.Sprintf("%s resolves to %v, which is %s (%v), and no rule names it", t.name, addr, r.class, r.prefix),
 		public: fmt.Sprintf("%s resolves to an address that is %s, and no rule names it", t.name, r.class),
 		allow:  fmt.Sprintf("%s=ADDRESS:%d", t.name, t.port),
+		rules:  p.shown(),
 	}
 }
 

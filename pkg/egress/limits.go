@@ -6,6 +6,8 @@ import "time"
 const (
 	// mostConnections may be open at once. Each has two buffers.
 	mostConnections = 512
+	// mostTurnedAway of those beyond get an answer at once, the others a reset.
+	mostTurnedAway = 32
 	// copyBuffer is how much of a direction's bytes is in the proxy, beside what the
 	// kernel and the tunnel hold.
 	copyBuffer = 32 << 10

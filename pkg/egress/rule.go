@@ -14,6 +14,8 @@ type Policy struct {
 	Allow []Rule
 }
 
+func (p Policy) clone() Policy { return Policy{Allow: slices.Clone(p.Allow)} }
+
 // Rule allows a host, or several, with some ports. The zero value allows nothing.
 // [ParseRule] makes rules.
 type Rule struct {

@@ -1,0 +1,118 @@
+package egress
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// halves is a connection whose directions end one by one.
+type halves interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(sec int) error
+}
+
+// client is a connection from the sandbox.
+type client struct {
+	net.Conn
+	head  *bytes.Reader // read from it, and to be read again
+	over  func()        // called once, at Close
+	close func() error
+}
+
+// newClient returns a client of a connection, which is closed once.
+func newClient(conn net.Conn, over func()) *client {
+	c := &client{Conn: conn, head: bytes.NewReader(nil)}
+	c.close = sync.OnceValue(func() error {
+		defer over()
+		return conn.Close()
+	})
+	return c
+}
+
+// unread gives data back, in front of what is still to be read.
+func (c *client) unread(data []byte) {
+	rest, _ := io.ReadAll(c.head) // it can't fail
+	c.head = bytes.NewReader(append(data, rest...))
+}
+
+func (c *client) Read(p []byte) (int, error) {
+	if c.head.Len() > 0 {
+		return c.head.Read(p)
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *client) Close() error { return c.close() }
+
+// CloseWrite ends the direction to the sandbox.
+func (c *client) CloseWrite() error {
+	if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
+}
+
+// SetLinger sets what Close does, as that of a [net.TCPConn].
+func (c *client) SetLinger(sec int) error {
+	if h, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
+		return h.SetLinger(sec)
+	}
+	return nil
+}
+
+// reset closes a connection so that its other side gets an error.
+func reset(c halves) {
+	_ = c.SetLinger(0) // without it the other side sees an end
+	c.Close()
+}
+
+// goodbye sends a last answer, and closes the connection when the client has it, or
+// after a while: a close at once would throw away an answer with what is still unread.
+func goodbye(c *client, answer []byte) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(goodbyeTime))
+	if _, err := c.Write(answer); err != nil || c.CloseWrite() != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c, copyBuffer))
+}
+
+var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+// splice carries bytes, ends and resets between two connections until both directions
+// have ended, and closes both.
+func splice(a, b halves) {
+	var both sync.WaitGroup
+	both.Go(func() { carry(a, b) })
+	carry(b, a)
+	both.Wait()
+	a.Close()
+	b.Close()
+}
+
+// carry carries one direction. If it does not end well, it resets both connections.
+func carry(to, from halves) {
+	buffer := buffers.Get().(*[copyBuffer]byte)
+	defer buffers.Put(buffer)
+	for {
+		n, err := from.Read(buffer[:])
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if err == io.EOF && to.CloseWrite() == nil {
+			return
+		}
+		break
+	}
+	reset(to)
+	reset(from)
+}

@@ -1,0 +1,56 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// Options says how a [Server] serves. The zero value allows nothing.
+type Options struct {
+	// Policy is what the sandbox may reach at first; see [Server.SetPolicy].
+	Policy Policy
+	// Generation orders the far ends of one sandbox: the highest serves, the others
+	// stand by.
+	Generation uint64
+	// Log is called with each decision, by several goroutines at once, and holds up the
+	// connection that it is about. nil means that nothing is logged.
+	Log func(Decision)
+	// Resolver looks up names; nil means [net.DefaultResolver].
+	Resolver Resolver
+	// Private has ranges that are refused unless a rule names the address, beside those
+	// that are private everywhere: the pods and services of a cluster, say.
+	Private []netip.Prefix
+}
+
+// Server is the far end of one sandbox.
+type Server struct {
+	proxy  *proxy
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // of the listener; set before done closes
+}
+
+// start serves what a listener accepts.
+func start(ctx context.Context, l net.Listener, opts Options, o opener) *Server {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Server{proxy: newProxy(opts, o), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer cancel()
+		s.err = s.proxy.serve(ctx, l)
+	}()
+	return s
+}
+
+// SetPolicy changes what the sandbox may reach, from now on. Connections that the new
+// policy would refuse are reset.
+func (s *Server) SetPolicy(p Policy) { s.proxy.setPolicy(p) }
+
+// Close ends serving, and resets the connections that it carries. It returns why serving
+// had ended before, if it had.
+func (s *Server) Close() error {
+	s.cancel()
+	<-s.done
+	return s.err
+}

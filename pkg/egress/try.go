@@ -1,0 +1,159 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// try is a client's attempt to reach a host.
+type try struct {
+	proxy    *proxy
+	id       uint64
+	protocol string
+	host     string // for decisions
+	port     int
+	target   target
+	grant    grant
+	told     sync.Once // that the opener has reached the host
+}
+
+// newTry makes a try of what a client asks for. The error is a *refusal, which it has
+// told.
+func (p *proxy) newTry(protocol, host, port string) (*try, error) {
+	t := &try{proxy: p, id: p.ids.Add(1), protocol: protocol, host: host[:min(len(host), 300)]}
+	t.port, _ = strconv.Atoi(port)
+	var err error
+	if t.target, err = newTarget(host, port); err != nil {
+		return t, t.failed(&refusal{reason: err.Error()})
+	}
+	t.host, t.port = t.target.host(), int(t.target.port)
+	if t.grant, err = p.currentPolicy().grant(t.target); err != nil {
+		return t, t.failed(err)
+	}
+	return t, nil
+}
+
+// connect connects to the host, and tells how that went.
+func (t *try) connect(ctx context.Context) (*link, error) {
+	l, err := t.proxy.reach(ctx, t)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	t.tell(Allowed, l.addr, "")
+	return l, nil
+}
+
+// failed tells why a try was denied or failed, and returns that error.
+func (t *try) failed(err error) error {
+	verdict := Failed
+	if isRefusal(err) {
+		verdict = Denied
+	}
+	t.tell(verdict, netip.Addr{}, err.Error())
+	return err
+}
+
+func (t *try) tell(v Verdict, addr netip.Addr, reason string) {
+	t.proxy.log(Decision{
+		Time: time.Now(), Verdict: v, ID: t.id,
+		Host: t.host, Port: t.port, Address: addr, Protocol: t.protocol,
+		Rule: t.grant.rule.String(), Reason: reason,
+	})
+}
+
+// opens reports whether TLS to the host is opened, so that no connection to it is
+// needed before the client's hello.
+func (t *try) opens() bool {
+	return t.proxy.opener != nil && t.proxy.opener.opens(t.host, t.port)
+}
+
+// tunnel carries the bytes of a client that was told that it is connected to the host,
+// by the link, or if TLS to it is opened, without one. It closes both.
+func (t *try) tunnel(ctx context.Context, c *client, l *link) {
+	if l == nil {
+		t.openTLS(ctx, c)
+		return
+	}
+	// What the server sends first need not wait for the client.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		carry(c, l)
+	}()
+	if _, err := t.check(c); isRefusal(err) {
+		reset(l)
+	} else {
+		carry(l, c) // which sees an end or an error again
+	}
+	<-done
+	c.Close()
+	l.Close()
+}
+
+// openTLS has the opener serve a client. What is not TLS goes through as it is.
+func (t *try) openTLS(ctx context.Context, c *client) {
+	_ = c.SetReadDeadline(time.Now().Add(headerTime)) // an error comes with the read, too
+	o, err := t.check(c)
+	_ = c.SetReadDeadline(time.Time{})
+	switch {
+	case isRefusal(err):
+		return
+	case err != nil:
+		reset(c)
+		return
+	case o.tls:
+		// Its errors are those of the client and the server, who know them.
+		err := t.proxy.opener.open(ctx, c, t.target, t.dial)
+		t.told.Do(func() { t.tell(Failed, netip.Addr{}, fmt.Sprintf("no request came: %v", err)) })
+		return
+	}
+	l, err := t.connect(ctx)
+	if err != nil {
+		reset(c)
+		return
+	}
+	splice(c, l)
+}
+
+// dial connects to the host for the opener.
+func (t *try) dial(ctx context.Context) (net.Conn, error) {
+	l, err := t.proxy.reach(ctx, t)
+	if err != nil {
+		t.told.Do(func() {})
+		return nil, t.failed(err)
+	}
+	t.told.Do(func() { t.tell(Allowed, l.addr, "") })
+	return l, nil
+}
+
+// check reads what the client sends first, and gives it back to the client's reader. If
+// it may not pass, check ends the client and returns a *refusal. Other errors are the
+// client's.
+func (t *try) check(c *client) (opening, error) {
+	o, err := readOpening(c)
+	if len(o.head) > 0 {
+		c.unread(o.head)
+	}
+	switch {
+	case err == nil:
+		err = t.proxy.currentPolicy().checkOpening(o, t.target)
+	case o.tls:
+		err = &refusal{reason: err.Error()}
+	}
+	if isRefusal(err) {
+		_ = t.failed(err)
+		goodbye(c, accessDenied)
+	}
+	return o, err
+}
+
+func isRefusal(err error) bool {
+	var r *refusal
+	return errors.As(err, &r)
+}
