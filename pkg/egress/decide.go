@@ -76,6 +76,9 @@ type grant struct {
 // grant returns what allows a target, or a *refusal. It looks up no name: what is not
 // allowed reaches no name server.
 func (p Policy) grant(t target) (g grant, err error) {
+	if p.leavesOut(t) {
+		return g, &refusal{reason: t.String() + " is not among what this sandbox is for"}
+	}
 	byHost := false
 	for _, r := range p.Allow {
 		if !r.matchesHost(t) {
@@ -152,7 +155,11 @@ func (p Policy) stillAllows(t target, addr netip.Addr, own ranges) bool {
 func (p Policy) shown() string {
 	const most = 40
 	var rules []string
-	for _, r := range p.Allow {
+	all := p.Allow
+	if p.Only != nil {
+		all = p.Only
+	}
+	for _, r := range all {
 		if text := r.public(); text != "" && !slices.Contains(rules, text) {
 			rules = append(rules, text)
 		}

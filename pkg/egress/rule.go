@@ -12,6 +12,9 @@ import (
 type Policy struct {
 	// Allow has the rules. What none of them allows is refused.
 	Allow []Rule
+	// Only, unless nil, narrows this: a host and port must match one of these, too. They allow
+	// nothing by themselves, and neither name an address nor pin one.
+	Only []Rule
 }
 
 func (p Policy) clone() Policy { return Policy{Allow: slices.Clone(p.Allow)} }
