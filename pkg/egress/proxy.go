@@ -27,6 +27,7 @@ type proxy struct {
 	dialer dialer
 	opener opener // may be nil
 	log    func(Decision)
+	admits func(net.Conn) (net.Conn, error) // Options.Admit
 	ids    atomic.Uint64
 	slots  chan struct{} // has an element for each client
 	away   chan struct{} // and for each that is turned away
@@ -45,6 +46,7 @@ func newProxy(opts Options, o opener) *proxy {
 		dialer: dialer{resolver: opts.Resolver, private: opts.Private},
 		opener: o,
 		log:    opts.Log,
+		admits: opts.Admit,
 		slots:  make(chan struct{}, mostConnections),
 		away:   make(chan struct{}, mostTurnedAway),
 		policy: opts.Policy.clone(),
@@ -90,7 +92,7 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 		if err != nil {
 			return err
 		}
-		c, err := p.accept(conn)
+		c, err := p.admit(conn)
 		if err != nil {
 			all.Go(func() { p.turnAway(conn, err) })
 			continue
@@ -101,13 +103,26 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 
 var errTooMany = errors.New("too many connections are open")
 
-// accept takes a slot for a connection, until it is closed.
-func (p *proxy) accept(conn net.Conn) (*client, error) {
+// admit takes a connection, if there is a slot for it and the owner of the proxy lets it in.
+func (p *proxy) admit(conn net.Conn) (*client, error) {
 	select {
 	case p.slots <- struct{}{}:
 	default:
 		return nil, errTooMany
 	}
+	if p.admits == nil {
+		return p.accept(conn), nil
+	}
+	admitted, err := p.admits(conn)
+	if err != nil {
+		<-p.slots
+		return nil, err
+	}
+	return p.accept(admitted), nil
+}
+
+// accept gives a connection its slot back when it is closed.
+func (p *proxy) accept(conn net.Conn) *client {
 	var c *client
 	c = newClient(conn, func() {
 		p.mu.Lock()
@@ -118,7 +133,7 @@ func (p *proxy) accept(conn net.Conn) (*client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open[c] = struct{}{}
-	return c, nil
+	return c
 }
 
 // turnAway answers a connection for which there is no slot, if not too many others are

@@ -17,7 +17,9 @@ type Policy struct {
 	Only []Rule
 }
 
-func (p Policy) clone() Policy { return Policy{Allow: slices.Clone(p.Allow)} }
+func (p Policy) clone() Policy {
+	return Policy{Allow: slices.Clone(p.Allow), Only: slices.Clone(p.Only)}
+}
 
 // Rule allows a host, or several, with some ports. The zero value allows nothing.
 // [ParseRule] makes rules.

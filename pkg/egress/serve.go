@@ -16,6 +16,11 @@ type Options struct {
 	// Log is called with each decision, by several goroutines at once, and holds up the
 	// connection that it is about. nil means that nothing is logged.
 	Log func(Decision)
+	// Admit, unless nil, is called with each connection before anything is read of it. It returns
+	// the connection, or another one in its place, such as one that counts its bytes; that must
+	// have CloseWrite and SetLinger, too. Its error refuses the connection, and is the reason that
+	// the sandbox is told.
+	Admit func(net.Conn) (net.Conn, error)
 	// Resolver looks up names; nil means [net.DefaultResolver].
 	Resolver Resolver
 	// Private has ranges that are refused unless a rule names the address, beside those
