@@ -40,6 +40,8 @@ type Decision struct {
 	Rule string `json:"rule,omitempty"`
 	// Reason says why it was not allowed, or failed.
 	Reason string `json:"reason,omitempty"`
+	// Allow is the rule that would allow what was denied, "" if none would.
+	Allow string `json:"allow,omitempty"`
 }
 
 // The protocols of a [Decision].

@@ -66,7 +66,7 @@ func TestDeniedHostsAreNotReached(t *testing.T) {
 		t.Errorf("SOCKS5 reply %d", reply)
 	}
 	for i, protocol := range []string{"connect", "http", "socks5"} {
-		if d := f.decision(i); d.Verdict != Denied || d.Protocol != protocol || d.Host != "evil.test" || d.Reason != "no rule allows evil.test" {
+		if d := f.decision(i); d.Verdict != Denied || d.Protocol != protocol || d.Host != "evil.test" || d.Reason != "no rule allows evil.test" || d.Allow != fmt.Sprintf("evil.test:%d", d.Port) {
 			t.Errorf("decision %d is %+v", i, d)
 		}
 	}

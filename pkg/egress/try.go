@@ -51,20 +51,25 @@ func (t *try) connect(ctx context.Context) (*link, error) {
 
 // failed tells why a try was denied or failed, and returns that error.
 func (t *try) failed(err error) error {
-	verdict := Failed
-	if isRefusal(err) {
-		verdict = Denied
+	d := t.decision(Failed, netip.Addr{}, err.Error())
+	var r *refusal
+	if errors.As(err, &r) {
+		d.Verdict, d.Allow = Denied, r.allow
 	}
-	t.tell(verdict, netip.Addr{}, err.Error())
+	t.proxy.log(d)
 	return err
 }
 
 func (t *try) tell(v Verdict, addr netip.Addr, reason string) {
-	t.proxy.log(Decision{
+	t.proxy.log(t.decision(v, addr, reason))
+}
+
+func (t *try) decision(v Verdict, addr netip.Addr, reason string) Decision {
+	return Decision{
 		Time: time.Now(), Verdict: v, ID: t.id,
 		Host: t.host, Port: t.port, Address: addr, Protocol: t.protocol,
 		Rule: t.grant.rule.String(), Reason: reason,
-	})
+	}
 }
 
 // opens reports whether TLS to the host is opened, so that no connection to it is
