@@ -19,6 +19,7 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -95,6 +96,9 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	if config.IdleTimeout < 0 {
 		return config, usageError{fmt.Errorf("the idle timeout is negative: %v", config.IdleTimeout)}
 	}
+	if config.Egress.Require != wayout.Open && config.Egress.Mode == "" {
+		config.Egress.Mode = wayout.Auto
+	}
 	config.Main = flags.Args()
 	if len(config.Listen) == 0 {
 		config.Listen = []string{defaultListen}
@@ -142,6 +146,7 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 		config.Confine, err = confine.ParseLevel(s)
 		return err
 	})
+	egressFlags(flags, &config.Egress)
 	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
 	flags.BoolVar(&config.IdleIgnoresCommands, "idle-ignores-commands", false, "let processes that run without a call that waits for them count for nothing in --idle-timeout")
 	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {
@@ -150,6 +155,28 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 	})
 	flags.TextVar(level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
 	return flags
+}
+
+// egressFlags define how processes may leave the sandbox.
+func egressFlags(flags *flag.FlagSet, config *wayout.Config) {
+	flags.Func("egress", "let processes leave by the proxy on the loopback, and keep them from other ways at `LEVEL`: network, for a network that leads nowhere; landlock, by the kernel; advisory, by variables alone; auto takes the strongest that there can be; off has no proxy until a far end serves (default off)", func(s string) (err error) {
+		config.Mode, err = wayout.ParseMode(s)
+		return err
+	})
+	flags.Func("egress-require", "end if the level of --egress is weaker than `LEVEL`: landlock or network", func(s string) (err error) {
+		config.Require, err = wayout.ParseRequired(s)
+		return err
+	})
+	flags.Func("egress-port", "let processes connect to `PORT`, too, at the level landlock; may be repeated, or several with commas between them", func(s string) error {
+		for field := range strings.SplitSeq(s, ",") {
+			port, err := strconv.ParseUint(field, 10, 16)
+			if err != nil || port == 0 {
+				return fmt.Errorf("%q is no port: ports are 1 to 65535", field)
+			}
+			config.Ports = append(config.Ports, uint16(port))
+		}
+		return nil
+	})
 }
 
 // journalFlag defines --journal-dir. Images may have no directory for temporary

@@ -25,7 +25,7 @@ import (
 )
 
 // Client calls one agent. Its methods may be called concurrently. They share a connection, which
-// ends after a minute or two without calls, and is made anew for a call or when it breaks.
+// ends after a minute or two without calls, and is made anew for a call.
 type Client struct {
 	conn      connection
 	agent     pb.AgentClient

@@ -12,7 +12,7 @@ import (
 
 // Cmd is a command to run in the sandbox. Use it as exec.Cmd: set the fields, then
 // call Run, Output, or Start and Wait; once. A connection that is cut costs a delay, but
-// no byte of input or output, and Wait returns the true end.
+// no byte of input or output, and Wait returns the end.
 type Cmd struct {
 	// Args is the command and its arguments, without a shell. A command without a
 	// slash is looked up in the PATH of its environment, in the sandbox.

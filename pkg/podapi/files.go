@@ -176,8 +176,7 @@ func (c *Client) mkdir(ctx context.Context, request *pb.MkdirRequest) error {
 	return pathError("mkdir", string(request.Path), err)
 }
 
-// Remove removes a file, a symbolic link or an empty directory; another directory is
-// syscall.ENOTEMPTY.
+// Remove removes a file, a link or an empty directory, else syscall.ENOTEMPTY.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name)})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -20,7 +21,7 @@ type Info struct {
 	OS, Arch                     string   // in Go's words
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Confinement                  []string // what the kernel keeps processes within
-	Egress                       EgressInfo
+	Egress                       wayout.Info
 	Protected                    []ProtectedPath
 	Idle                         time.Duration // since the agent last worked, or bytes passed to a port; 0 for now
 	IdleTimeout                  time.Duration // how long it may be idle before it ends by itself; 0 means for ever
@@ -42,8 +43,8 @@ const (
 	ByMount Enforcement = "mount" // a read-only mount: syscall.EROFS, for commands, too
 )
 
-// Info asks the agent about itself. If this client does not understand its protocol, the
-// error, beside the Info, is [ErrVersion]: it says which to update.
+// Info asks the agent about itself. If client and agent do not understand each other, the
+// error, beside the Info, is [ErrVersion].
 func (c *Client) Info(ctx context.Context) (Info, error) { return c.info(ctx, false) }
 
 // info is Info. With wake a gateway resumes a sandbox that sleeps: calls that work in it follow.
@@ -194,4 +195,8 @@ func protectedFromProto(list []*pb.ProtectedPath) []ProtectedPath {
 		paths = append(paths, path)
 	}
 	return paths
+}
+
+func egressFromProto(e *pb.EgressInfo) wayout.Info {
+	return wayout.Info{Level: wayout.Level(e.GetLevel()), Port: int(e.GetPort()), Served: e.GetServed(), Missing: e.GetMissing()}
 }

@@ -14,8 +14,7 @@ import (
 
 // File is a file of the sandbox, open for reading. Read streams from the current
 // position to the end; each ReadAt is a separate call. Nothing is open in the
-// sandbox, so the file may change between calls. Only ReadAt may be called
-// concurrently.
+// sandbox, so the file may change. Only ReadAt may run concurrently.
 type File struct {
 	client *Client
 	ctx    context.Context

@@ -75,9 +75,8 @@ func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOption
 	}
 }
 
-// Watch reports what happens to the file or directory of that name, until the
-// loop ends or the name is gone. opts.Ready is called when the agent says that
-// everything is watched.
+// Watch reports what happens to the file or directory of that name, until the loop
+// ends or the name is gone. opts.Ready is called when all is watched.
 func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions) iter.Seq2[fsops.WatchEvent, error] {
 	request := &pb.WatchRequest{Path: []byte(name), Recursive: opts.Recursive, Ignore: opts.Ignore}
 	return func(yield func(fsops.WatchEvent, error) bool) {

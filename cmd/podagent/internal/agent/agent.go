@@ -35,7 +35,8 @@ type Agent struct {
 	gatherer   gatherer
 	disk       diskMeter
 	ports      ports
-	wayOut     wayOut
+	wayOut     *wayOut
+	fail       func(error) // ends the agent
 	keys       *keyring
 	assignment assignment
 	log        *slog.Logger
@@ -49,18 +50,20 @@ type Agent struct {
 }
 
 // newAgent returns an agent with a new boot id.
-func newAgent(config Config, thread *confine.Thread) *Agent {
+func newAgent(config Config, way *wayOut, thread *confine.Thread) *Agent {
 	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
 		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, OwnGroup: config.ownGroup(), Thread: thread}),
 		disk:      newDiskMeter(),
 		confined:  thread.Parts(),
+		wayOut:    way,
 		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,
 		bootID:    uuid.NewString(),
 		stopping:  make(chan struct{}),
 	}
+	a.egressEnv = way.env()
 	a.setEnv(config.ProcessEnv)
 	a.life.set(config.Expires, false)
 	a.life.setIdle(idleLimit{config.IdleTimeout, config.IdleIgnoresCommands})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -19,28 +17,6 @@ import (
 type egressService struct {
 	pb.UnimplementedEgressServer
 	*Agent
-}
-
-// wayOut is the state of the sandbox's way out.
-type wayOut struct {
-	mu    sync.Mutex
-	proxy *egress.Proxy // nil until there is one
-}
-
-// openProxy returns the proxy, which begins to listen when it is first needed: a socket would cost
-// sandboxes without a way out of their own.
-func (a *Agent) openProxy() (*egress.Proxy, error) {
-	a.wayOut.mu.Lock()
-	defer a.wayOut.mu.Unlock()
-	if a.wayOut.proxy != nil {
-		return a.wayOut.proxy, nil
-	}
-	p, err := egress.Listen(a.log)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the proxy of the way out: %w", err)
-	}
-	a.wayOut.proxy = p
-	return p, nil
 }
 
 type farEndStream = grpc.BidiStreamingServer[pb.EgressServeRequest, pb.EgressServeResponse]
@@ -59,7 +35,7 @@ func (s *egressService) Serve(stream farEndStream) error {
 	if err := checkEnv(env); err != nil {
 		return err
 	}
-	proxy, err := s.openProxy()
+	proxy, err := s.wayOut.open(&s.config)
 	if err != nil {
 		return err
 	}
@@ -75,6 +51,7 @@ func (s *egressService) Serve(stream farEndStream) error {
 		}
 		if news.Serving {
 			s.adopt(proxy, env)
+			go s.lookAgain(ctx)
 		}
 		if err := stream.Send(farEndNews(proxy, news)); err != nil {
 			return err
@@ -100,6 +77,13 @@ func (s *egressService) farEndLeft(stream farEndStream) error {
 	}
 }
 
+// lookAgain ends the agent if processes can leave the sandbox and must not.
+func (s *egressService) lookAgain(ctx context.Context) {
+	if err := s.wayOut.lookAgain(ctx); err != nil {
+		s.fail(err)
+	}
+}
+
 // farEndNews is the message for news.
 func farEndNews(proxy *egress.Proxy, news egress.News) *pb.EgressServeResponse {
 	switch {
@@ -121,7 +105,7 @@ func (s *egressService) Carry(stream dialStream) error {
 	if open == nil {
 		return errFirstMessage("open")
 	}
-	proxy, err := s.openProxy()
+	proxy, err := s.wayOut.open(&s.config)
 	if err != nil {
 		return err
 	}
@@ -138,44 +122,4 @@ func (s *egressService) Carry(stream dialStream) error {
 		return err
 	}
 	return s.carry(stream.Context(), t, socket)
-}
-
-// adopt gives commands that start from now on the variables of the proxy, and of the far end that
-// serves.
-func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.egressEnv = append(proxyEnv(proxy.Port()), env...)
-	a.setEnv(a.configured)
-}
-
-// proxyEnv are the variables by which programs find the proxy. Programs that cannot speak SOCKS fail
-// if ALL_PROXY names it so. Node before 24 does not read any of them.
-func proxyEnv(port int) []string {
-	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
-	const direct = "localhost,127.0.0.1,::1"
-	return []string{
-		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "ALL_PROXY=" + proxy, "NO_PROXY=" + direct,
-		"http_proxy=" + proxy, "https_proxy=" + proxy, "all_proxy=" + proxy, "no_proxy=" + direct,
-		"NODE_USE_ENV_PROXY=1",
-	}
-}
-
-// info says how processes can leave the sandbox.
-func (w *wayOut) info() *pb.EgressInfo {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.proxy == nil {
-		return nil
-	}
-	return &pb.EgressInfo{Level: "advisory", Port: uint32(w.proxy.Port()), Served: w.proxy.Served()}
-}
-
-// close ends the proxy.
-func (w *wayOut) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.proxy != nil {
-		w.proxy.Close()
-	}
 }

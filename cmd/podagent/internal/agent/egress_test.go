@@ -15,17 +15,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // serveEgress makes the test the far end of an agent.
-func serveEgress(t *testing.T, client *podapi.Client, opts podapi.EgressOptions) (*podapi.EgressListener, <-chan podapi.EgressState) {
+func serveEgress(t *testing.T, client *podapi.Client, opts farend.Options) (*farend.Listener, <-chan farend.State) {
 	t.Helper()
-	states := make(chan podapi.EgressState, 16)
-	opts.Changed = func(s podapi.EgressState) { states <- s }
-	l, err := client.ServeEgress(t.Context(), opts)
+	states := make(chan farend.State, 16)
+	opts.Changed = func(s farend.State) { states <- s }
+	l, err := farend.Listen(t.Context(), client, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +50,10 @@ func throughProxy(t *testing.T, port int) *net.TCPConn {
 func TestFarEndGetsEachConnectionByteForByte(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-	l, states := serveEgress(t, client, podapi.EgressOptions{})
+	l, states := serveEgress(t, client, farend.Options{})
 	port := (<-states).Port
 	info, err := client.Info(t.Context())
-	if want := (podapi.EgressInfo{Level: podapi.EgressAdvisory, Port: port, Served: true}); err != nil || info.Egress != want {
+	if want := (wayout.Info{Level: wayout.Advisory, Port: port, Served: true}); err != nil || info.Egress != want {
 		t.Errorf("Info says %+v, %v, want %+v", info.Egress, err, want)
 	}
 	sent := make([]byte, 3<<20)
@@ -82,7 +84,7 @@ func TestFarEndGetsEachConnectionByteForByte(t *testing.T) {
 func TestResetOfEitherSidePassesThroughTheWayOut(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-	l, states := serveEgress(t, client, podapi.EgressOptions{})
+	l, states := serveEgress(t, client, farend.Options{})
 	port := (<-states).Port
 	program := throughProxy(t, port)
 	conn, err := l.Accept()
@@ -107,9 +109,9 @@ func TestResetOfEitherSidePassesThroughTheWayOut(t *testing.T) {
 
 func TestFarEndsTakeOverByGeneration(t *testing.T) {
 	_, socket := serveTest(t, nil)
-	far := func(generation uint64) (*podapi.EgressListener, <-chan podapi.EgressState) {
+	far := func(generation uint64) (*farend.Listener, <-chan farend.State) {
 		client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-		return serveEgress(t, client, podapi.EgressOptions{Generation: generation, Env: []string{fmt.Sprint("GENERATION=", generation)}})
+		return serveEgress(t, client, farend.Options{Generation: generation, Env: []string{fmt.Sprint("GENERATION=", generation)}})
 	}
 	first, firstStates := far(1)
 	port := (<-firstStates).Port
@@ -151,7 +153,7 @@ func TestFarEndsTakeOverByGeneration(t *testing.T) {
 func TestOnlyBytesOfTheWayOutAreActivity(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-	l, states := serveEgress(t, client, podapi.EgressOptions{})
+	l, states := serveEgress(t, client, farend.Options{})
 	program := throughProxy(t, (<-states).Port)
 	conn, err := l.Accept()
 	if err != nil {

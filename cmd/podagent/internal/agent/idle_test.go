@@ -22,7 +22,7 @@ func TestAgentIsNotIdleUntilItsStraysHaveEnded(t *testing.T) {
 		return
 	}
 	const limit = strayDelay + lifePoll
-	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true, IdleTimeout: limit}, nil)
+	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true, IdleTimeout: limit}, &wayOut{}, nil)
 	stray := leaveStray(t, a)
 	ended := make(chan string, 1)
 	go func() { ended <- a.awaitEnd(t.Context()) }()
@@ -49,7 +49,7 @@ func TestAgentThatIgnoresCommandsIsIdleBesideOne(t *testing.T) {
 	if !ownProgram(t) {
 		return
 	}
-	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true}, nil)
+	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: t.TempDir(), Alone: true}, &wayOut{}, nil)
 	p, _, err := a.processes.Start(t.Context(), proc.Spec{ID: uuid.Must(uuid.NewV7()).String(), Argv: []string{"sleep", "300"}, Dir: a.config.Workdir})
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func TestInfoKnowsIdleness(t *testing.T) {
 }
 
 func TestPanicOfAHandlerIsAnErrorOfItsCall(t *testing.T) {
-	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: "/"}, nil)
+	a := newAgent(Config{Log: slog.New(slog.DiscardHandler), Workdir: "/"}, &wayOut{}, nil)
 	_, err := a.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/x"}, func(context.Context, any) (any, error) {
 		panic("at the disco")
 	})

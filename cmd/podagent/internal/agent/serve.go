@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -47,6 +48,8 @@ type Config struct {
 	// Confine says how much of a boundary of the kernel the processes must have; empty
 	// means what the kernel can do.
 	Confine confine.Level
+	// Egress says how processes may leave the sandbox.
+	Egress wayout.Config
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or the callers that Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
@@ -94,11 +97,12 @@ func Serve(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	thread, err := config.confine()
+	way, thread, err := config.newWayOut(ctx)
 	if err != nil {
 		return err
 	}
-	a := newAgent(config, thread)
+	defer way.close()
+	a := newAgent(config, way, thread)
 	a.keys = keys
 	if err := a.protect("", config.Protected, true); err != nil {
 		return err
@@ -112,7 +116,13 @@ func Serve(ctx context.Context, config Config) error {
 	}
 	gate := admission.NewGate(admission.Bounds{Strangers: maxStrangers, Patience: strangerPatience, Known: maxKnown})
 	state := health.NewServer()
-	failed := make(chan error, len(listeners)+2)
+	failed := make(chan error, len(listeners)+3)
+	a.fail = func(err error) {
+		select {
+		case failed <- err:
+		default: // it ends for another reason
+		}
+	}
 	server := newSuccession(func() *grpc.Server {
 		s := a.newServer(grpc.Creds(gate.Credentials(a.gatherer.credentials(creds))), grpc.ReadBufferSize(readBuffer))
 		healthpb.RegisterHealthServer(s, checksOnly{state: state})
@@ -159,7 +169,6 @@ func (a *Agent) live(ctx context.Context, server *succession, state *health.Serv
 func (a *Agent) stop(server *succession) {
 	a.log.Info("stopping")
 	close(a.stopping)
-	a.wayOut.close()
 	graceful := make(chan struct{})
 	go func() {
 		server.gracefulStop()

@@ -157,7 +157,7 @@ func onSlowDisk(t *testing.T) (d *slowDisk, a *Agent, workdir, socket string) {
 	d.change.L = &d.mu
 	workdir = t.TempDir()
 	socket = filepath.Join(t.TempDir(), "s")
-	a = newAgent(Config{Workdir: workdir, Log: slog.New(slog.DiscardHandler)}, nil)
+	a = newAgent(Config{Workdir: workdir, Log: slog.New(slog.DiscardHandler)}, &wayOut{}, nil)
 	server := a.newServer(grpc.ChainStreamInterceptor(d.intercept))
 	listener, err := net.Listen("unix", socket)
 	if err != nil {

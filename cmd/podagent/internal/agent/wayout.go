@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/cmd/podagent/internal/egress"
+	"github.com/podagent/podagent/internal/delay"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
+)
+
+// A network policy may take policyTime to be in force after its pod has started. Meanwhile the
+// agent looks each policyPause.
+const (
+	policyTime  = 10 * time.Second
+	policyPause = 250 * time.Millisecond
+)
+
+// wayOut is the sandbox's way out.
+type wayOut struct {
+	config wayout.Config
+
+	mu      sync.Mutex
+	proxy   *egress.Proxy // nil until there is one
+	level   wayout.Level
+	missing error // why it is not a stronger one
+}
+
+// newWayOut settles how processes may leave the sandbox, and returns the thread that starts
+// them. Code in the sandbox must run on no other thread.
+func (c *Config) newWayOut(ctx context.Context) (*wayOut, *confine.Thread, error) {
+	w := &wayOut{config: c.Egress}
+	fence, err := w.settle(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	thread, missing, err := c.confine(fence)
+	if err != nil {
+		w.close()
+		return nil, nil, err
+	}
+	w.fenced(fence, thread, missing)
+	if err := w.check(); err != nil {
+		w.close()
+		return nil, nil, err
+	}
+	if w.level != wayout.Open {
+		c.Log.Info("processes have a way out", "port", w.proxy.Port(), "level", w.level, "missing", w.missing)
+	}
+	return w, thread, nil
+}
+
+// settle opens the proxy and looks at the network, unless the way out is off. It returns the fence
+// that processes need, if any.
+func (w *wayOut) settle(ctx context.Context, c *Config) (*confine.Fence, error) {
+	mode := w.config.Mode
+	if mode == "" || mode == wayout.Off {
+		return nil, nil
+	}
+	proxy, err := w.open(c)
+	if err != nil {
+		return nil, err
+	}
+	w.level = wayout.Advisory
+	if mode == wayout.Auto || mode == wayout.Mode(wayout.Network) {
+		if w.missing = w.leadsNowhere(ctx); w.missing == nil {
+			w.level = wayout.Network
+			return nil, nil
+		}
+	}
+	if mode == wayout.Mode(wayout.Advisory) || mode == wayout.Mode(wayout.Network) {
+		return nil, nil
+	}
+	return &confine.Fence{Ports: append([]uint16{uint16(proxy.Port())}, w.config.Ports...)}, nil
+}
+
+// leadsNowhere looks whether the network leads nowhere; where that is required, again until a policy
+// is surely in force.
+func (w *wayOut) leadsNowhere(ctx context.Context) error {
+	until := time.Now()
+	if w.config.Mode == wayout.Mode(wayout.Network) || w.config.Require == wayout.Network {
+		until = until.Add(policyTime)
+	}
+	for {
+		err := egress.LeadsNowhere(ctx)
+		if err == nil || errors.Is(err, egress.ErrUnknown) || time.Now().After(until) || delay.For(ctx, policyPause) != nil {
+			return err
+		}
+	}
+}
+
+// fenced notes what came of a fence.
+func (w *wayOut) fenced(fence *confine.Fence, thread *confine.Thread, missing error) {
+	switch {
+	case fence == nil:
+	case thread.Has(confine.Network):
+		w.level = wayout.Landlock
+	default:
+		w.missing = errors.Join(w.missing, missing)
+	}
+}
+
+// check returns an error if the level is not what it must be.
+func (w *wayOut) check() error {
+	want := w.config.Require
+	if named := wayout.Level(w.config.Mode); named.AtLeast(want) { // neither off nor auto is one
+		want = named
+	}
+	if w.level.AtLeast(want) {
+		return nil
+	}
+	return fmt.Errorf("processes could leave the sandbox: the way out must be of the level %s, but is only %s: %w", want, w.level, w.missing)
+}
+
+// open returns the proxy, which begins to listen when it is first needed.
+func (w *wayOut) open(c *Config) (*egress.Proxy, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.proxy != nil {
+		return w.proxy, nil
+	}
+	p, err := egress.Listen(c.Log)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the proxy of the way out: %w", err)
+	}
+	w.proxy, w.level = p, wayout.Advisory
+	return p, nil
+}
+
+// info says how processes can leave the sandbox.
+func (w *wayOut) info() *pb.EgressInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.proxy == nil {
+		return nil
+	}
+	info := &pb.EgressInfo{Level: string(w.level), Port: uint32(w.proxy.Port()), Served: w.proxy.Served()}
+	if w.missing != nil {
+		info.Missing = w.missing.Error()
+	}
+	return info
+}
+
+// close ends the proxy.
+func (w *wayOut) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.proxy != nil {
+		w.proxy.Close()
+	}
+}
+
+// lookAgain notes whether the network still leads nowhere, if that was its level. The error says that
+// it does not, and must.
+func (w *wayOut) lookAgain(ctx context.Context) error {
+	if w.levelNow() != wayout.Network {
+		return nil
+	}
+	err := egress.LeadsNowhere(ctx)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.level, w.missing = wayout.Advisory, err
+	return w.check()
+}
+
+func (w *wayOut) levelNow() wayout.Level {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.level
+}
+
+// adopt gives commands that start from now on the variables of the proxy, and of the far end that
+// serves.
+func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.egressEnv = append(proxyEnv(proxy.Port()), env...)
+	a.setEnv(a.configured)
+}
+
+// env are the variables that processes get before there is a far end.
+func (w *wayOut) env() []string {
+	if w.proxy == nil {
+		return nil
+	}
+	return proxyEnv(w.proxy.Port())
+}
+
+// proxyEnv are the variables by which programs find the proxy. Programs that cannot speak SOCKS fail
+// if ALL_PROXY names it so. Node before 24 does not read any of them.
+func proxyEnv(port int) []string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
+	const direct = "localhost,127.0.0.1,::1"
+	return []string{
+		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "ALL_PROXY=" + proxy, "NO_PROXY=" + direct,
+		"http_proxy=" + proxy, "https_proxy=" + proxy, "all_proxy=" + proxy, "no_proxy=" + direct,
+		"NODE_USE_ENV_PROXY=1",
+	}
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
+)
+
+func TestCommandsBehindAFenceReachTheProxyAlone(t *testing.T) {
+	_, socket := serveTest(t, func(c *Config) { c.Egress.Mode = wayout.Mode(wayout.Landlock) })
+	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
+	info, err := client.Info(t.Context())
+	if err != nil || info.Egress.Level != wayout.Landlock || info.Egress.Served {
+		t.Fatalf("Info says %+v, %v", info.Egress, err)
+	}
+	connects := func(port int) error {
+		return client.Command(t.Context(), "bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", port)).Run()
+	}
+	if err := connects(info.Egress.Port); err != nil {
+		t.Errorf("a command cannot connect to the proxy: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := connects(l.Addr().(*net.TCPAddr).Port); err == nil {
+		t.Error("a command connects to another port")
+	}
+	out, err := client.Command(t.Context(), "sh", "-c", "echo $https_proxy").Output()
+	if want := fmt.Sprintf("http://127.0.0.1:%d\n", info.Egress.Port); string(out) != want || err != nil {
+		t.Errorf("a command's proxy is %q, %v, want %q", out, err, want)
+	}
+}
+
+func TestAgentEndsWhereItsLevelOfEgressCannotBe(t *testing.T) {
+	for what, config := range map[string]Config{
+		"network, where no pod is":      {Egress: wayout.Config{Mode: wayout.Auto, Require: wayout.Network}},
+		"landlock, without confinement": {Egress: wayout.Config{Mode: wayout.Mode(wayout.Landlock)}, Confine: confine.Off},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", "")
+		dir := t.TempDir()
+		config.Listen, config.Workdir, config.Log = []string{"unix:" + filepath.Join(dir, "s")}, dir, slog.New(slog.DiscardHandler)
+		config.Main = []string{"touch", filepath.Join(dir, "main-ran")}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), hung, errors.New("hung"))
+		defer cancel()
+		err := Serve(ctx, config)
+		if err == nil || !strings.Contains(err.Error(), "processes could leave the sandbox") {
+			t.Errorf("%s: the agent serves, or ends with %v", what, err)
+		}
+		if ran, _ := filepath.Glob(filepath.Join(dir, "main-ran")); ran != nil {
+			t.Errorf("%s: its command ran", what)
+		}
+	}
+}

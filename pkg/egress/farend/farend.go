@@ -1,0 +1,207 @@
+// Package farend accepts the connections by which programs leave a sandbox: what they send to
+// the proxy on its loopback. Package egress decides where they lead.
+package farend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/podagent/podagent/internal/delay"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
+)
+
+// Options says how [Listen] serves.
+type Options struct {
+	// Generation orders far ends: the highest serves. Among equals, who came first does.
+	Generation uint64
+	// Env are variables, as NAME=VALUE, that commands get from now on, beside those of the proxy.
+	// They stay until another far end serves.
+	Env []string
+	// Changed, if not nil, is called at the start and with each change, by one goroutine at a time.
+	Changed func(State)
+}
+
+// State is what a far end is.
+type State struct {
+	Serving    bool   // it carries the sandbox's connections
+	Port       int    // of the proxy in the sandbox, if it serves
+	Generation uint64 // of the far end that serves in its place, if another does
+	Err        error  // why there is no connection to the agent, while that is so
+}
+
+// Listener accepts the connections by which programs in a sandbox leave it: what they
+// send to the proxy on its loopback.
+type Listener struct {
+	client *podapi.Client
+	opts   Options
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	conns  chan net.Conn
+	slots  chan struct{} // has an element for each connection that is being opened
+	first  chan State
+	told   sync.Once
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// maxOpening bounds the connections that are being opened: an agent has no more that wait.
+const maxOpening = 512
+
+// A far end calls an agent again that it has lost after a pause, which grows.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// Listen makes the caller the far end of the sandbox's way out: of the proxy on its
+// loopback, whose protocols (HTTP's CONNECT and absolute form, SOCKS5) the caller speaks. It
+// returns once the caller serves or stands by, and goes on until ctx ends, the listener is
+// closed or the agent is lost for good; cuts are bridged. Connections are like those of
+// [podapi.Client.Dial], and outlive the listener. [podapi.ErrVersion] if the agent is too old.
+func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener, error) {
+	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1)}
+	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	go l.run()
+	select {
+	case state := <-l.first:
+		if state.Err == nil {
+			return l, nil
+		}
+		l.cancel(net.ErrClosed)
+		return nil, state.Err
+	case <-l.ctx.Done():
+		return nil, context.Cause(l.ctx)
+	}
+}
+
+// Accept returns the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.ctx.Done():
+		return nil, context.Cause(l.ctx)
+	}
+}
+
+// Close ends the listener. Another far end, if one stands by, then serves.
+func (l *Listener) Close() error {
+	l.cancel(net.ErrClosed)
+	return nil
+}
+
+// Addr is no address that anybody could dial.
+func (l *Listener) Addr() net.Addr { return addr{} }
+
+type addr struct{}
+
+func (addr) Network() string { return "podagent" }
+func (addr) String() string  { return "egress" }
+
+// run serves until the listener ends.
+func (l *Listener) run() {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		served, err := l.serve()
+		if l.ctx.Err() != nil {
+			return
+		}
+		if served {
+			pause = firstPause
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
+			err = fmt.Errorf("%w: the agent cannot let connections out: update the agent's image", podapi.ErrVersion)
+		}
+		l.change(State{Err: err})
+		if !errors.Is(err, podapi.ErrUnavailable) && !errors.Is(err, podapi.ErrCut) {
+			l.cancel(err)
+			return
+		}
+		delay.For(l.ctx, pause)
+	}
+}
+
+// change tells the caller of a state.
+func (l *Listener) change(s State) {
+	l.told.Do(func() { l.first <- s })
+	if l.opts.Changed != nil {
+		l.opts.Changed(s)
+	}
+}
+
+// serve is one call of Serve. It returns why that has ended, and whether the agent answered before.
+func (l *Listener) serve() (answered bool, err error) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	call, err := pb.NewEgressClient(l.client.Conn()).Serve(ctx)
+	if err != nil {
+		return false, wire.FromStatus(err)
+	}
+	env := make([][]byte, len(l.opts.Env))
+	for i, v := range l.opts.Env {
+		env[i] = []byte(v)
+	}
+	start := &pb.EgressStart{Generation: l.opts.Generation, Env: env}
+	// If sending fails, receiving says why.
+	_ = call.Send(&pb.EgressServeRequest{Kind: &pb.EgressServeRequest_Start{Start: start}})
+	for ; ; answered = true {
+		r, err := call.Recv()
+		if err != nil {
+			return answered, wire.FromStatus(ofCut(err))
+		}
+		switch kind := r.Kind.(type) {
+		case *pb.EgressServeResponse_Serving:
+			l.change(State{Serving: true, Port: int(kind.Serving.GetPort())})
+		case *pb.EgressServeResponse_Standby:
+			l.change(State{Generation: kind.Standby.GetGeneration()})
+		case *pb.EgressServeResponse_Connection:
+			if err := l.take(kind.Connection.GetId()); err != nil {
+				return answered, err
+			}
+		}
+	}
+}
+
+// take opens a connection that was announced.
+func (l *Listener) take(id uint64) error {
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		return fmt.Errorf("%w: it announced more than %d connections at once", podapi.ErrProtocol, maxOpening)
+	}
+	go func() {
+		defer func() { <-l.slots }()
+		conn, err := l.client.Carry(l.ctx, id)
+		if err != nil {
+			return // the program has given up, or the connection to the agent is cut, which serve sees
+		}
+		select {
+		case l.conns <- conn:
+		case <-l.ctx.Done():
+			reset(conn)
+		}
+	}()
+	return nil
+}
+
+// ofCut is the error of a stream that ended by err, which never ends well.
+func ofCut(err error) error {
+	if err == io.EOF {
+		return podapi.ErrCut
+	}
+	return err
+}
+
+// reset closes a connection so that the program sees a reset and not an end.
+func reset(conn net.Conn) {
+	if c, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = c.SetLinger(0)
+	}
+	conn.Close()
+}
