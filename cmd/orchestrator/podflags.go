@@ -92,6 +92,7 @@ func (p *podFlags) defineShared() {
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
 	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold; 0 is no bound (default "+launcher.DefaultWorkspaceSize+")")
 	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
+	flags.BoolVar(&pod.Workspace.Owned, "own-workspace", false, "make a new pod's workdir itself belong to the pod's user, as tar, rsync and cp -a need: such a pod starts half a second later, unless it waits in a pool or --agent-image is set")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")

@@ -28,7 +28,7 @@ var specNames = map[string]string{
 	"Pod.Volumes":             "--volume",
 	"Pod":                     "the pod (--annotation, --label, --file)",
 	"Pod.Workspace.Keep":      "--keep-workspace",
-	"Pod.Workspace":           "the workspace (--keep-workspace, --workspace-size, --storage-class)",
+	"Pod.Workspace":           "the workspace (--keep-workspace, --own-workspace, --workspace-size, --storage-class)",
 	"Pod.RuntimeClass":        "--runtime-class",
 	"Pod.PriorityClass":       "--priority-class",
 	"Pod.PullSecrets":         "--pull-secret",

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -19,7 +21,8 @@ const installedMode = 0o111
 // install copies this program to a directory, for containers whose image lacks it.
 func install(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("install", flag.ContinueOnError)
-	synopsis := "install DIR\n\nInstall copies this program to DIR/podagent, which can then be run, but not read.\n" +
+	own := flags.String("dir", "", "first make `DIR`, unless it is there, for everybody to write to")
+	synopsis := "install [--dir DIR] DIR\n\nInstall copies this program to DIR/podagent, which can then be run, but not read.\n" +
 		"It makes DIR if it is missing."
 	if err := parse(flags, args, synopsis, stdout); err != nil {
 		return err
@@ -39,6 +42,9 @@ func install(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := files.Mkdir(dir, fsops.MkdirOptions{Parents: true}); err != nil {
 		return err
 	}
+	if err := makeWritable(files, *own); err != nil {
+		return err
+	}
 	// An existing file is replaced. If it is a link, the file that it names stays.
 	installed := filepath.Join(dir, "podagent")
 	if err := files.Remove(ctx, installed, fsops.RemoveOptions{Force: true}); err != nil {
@@ -48,4 +54,18 @@ func install(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	return files.Chmod(installed, installedMode)
+}
+
+// makeWritable makes a directory, if one is named and it is missing. As the root of a volume, it is for
+// everybody: the sandbox's image may have another user than this one.
+func makeWritable(files *fsops.FS, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	defer syscall.Umask(syscall.Umask(0)) // a change of its mode would lose that it passes its group on
+	err := files.Mkdir(dir, fsops.MkdirOptions{})
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

@@ -30,8 +30,10 @@ func (c *cluster) claimOf(ctx context.Context, w Workspace, pod *corev1.Pod, gen
 	if err != nil {
 		return nil, err
 	}
+	annotations := claimAnnotations(pod, note)
+	maps.Copy(annotations, w.filesIn())
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: claimAnnotations(pod, note)},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: annotations},
 		Spec:       w.claimSpec(),
 	}, nil
 }
@@ -53,7 +55,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 	for {
 		there, err := c.heldClaim(ctx, spec.ID)
 		if there == nil && err == nil {
-			mountClaim(pod, pod.Name)
+			mountWorkspace(pod, claimVolume(workspaceName, pod.Name))
 			if err := c.newClaim(ctx, spec.Pod.Workspace, pod); !apierrors.IsAlreadyExists(err) {
 				return err
 			}
@@ -73,7 +75,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
-			mountClaim(pod, there.Name)
+			mountClaim(pod, there)
 			if err := c.takeForLaunch(ctx, there, pod); !endedSince(err) {
 				return err
 			}

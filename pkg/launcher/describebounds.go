@@ -31,7 +31,8 @@ func (c *cluster) boundsOf(ctx context.Context, pod *corev1.Pod) map[string]stri
 		"capabilities":   capabilitiesOf(s),
 		"seccomp":        seccompOf(s),
 		"apparmor":       appArmorOf(s),
-		"read-only-root": map[bool]string{true: "yes", false: "no"}[hasReadOnlyRoot(agent)],
+		"read-only-root": yesOrNo(hasReadOnlyRoot(agent)),
+		"own-workspace":  yesOrNo(isOwned(pod)),
 		"user-namespace": c.usersOf(ctx, pod),
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
@@ -39,6 +40,8 @@ func (c *cluster) boundsOf(ctx context.Context, pod *corev1.Pod) map[string]stri
 	}
 	return bounds
 }
+
+func yesOrNo(is bool) string { return map[bool]string{true: "yes", false: "no"}[is] }
 
 // contextOf returns the container's security context with what it has from the pod's.
 func contextOf(pod *corev1.Pod, agent *corev1.Container) *corev1.SecurityContext {

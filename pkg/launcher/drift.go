@@ -22,6 +22,9 @@ func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	// included.
 	var want map[string]any
 	_ = json.Unmarshal(traitsOf(spec).json(), &want) // it was just made
+	if !spec.Pod.Workspace.Owned {
+		delete(is, "workspaceOwned") // nobody minds
+	}
 	all := maps.Clone(want)
 	maps.Copy(all, is)
 	var drift []string
@@ -50,7 +53,7 @@ func (c *cluster) createdDrift(ctx context.Context, pod *corev1.Pod, spec *Spec)
 // claimDrift lists how the pod's own claim differs from the workspace that was
 // asked for.
 func (c *cluster) claimDrift(ctx context.Context, pod *corev1.Pod, w Workspace) []string {
-	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" {
+	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" && !w.Owned {
 		return nil
 	}
 	claim, err := c.claimOfPod(ctx, pod)
@@ -69,6 +72,9 @@ func (w Workspace) driftOf(claim *corev1.PersistentVolumeClaim) []string {
 	}
 	if class := claim.Spec.StorageClassName; w.StorageClass != "" && class != nil && *class != w.StorageClass {
 		drift = append(drift, fmt.Sprintf("the claim's storage class is %s, not %s", *class, w.StorageClass))
+	}
+	if w.Owned && !hasOwned(claim) {
+		drift = append(drift, "the claim's files are in the root of its volume, which is not the sandbox's")
 	}
 	return drift
 }

@@ -95,15 +95,15 @@ func TestSandboxOfANewerFormIsShownAndLeftAlone(t *testing.T) {
 		form   string
 		except []string // what has nothing to do with such an object
 	}{
-		"pod":            {[]string{"cold"}, "pod", "3", nil},
-		"pod of a pool":  {[]string{"warm"}, "pod", "3", nil},
-		"kept pod":       {[]string{"kept"}, "pod", "3", []string{"sign"}},
+		"pod":            {[]string{"cold"}, "pod", "4", nil},
+		"pod of a pool":  {[]string{"warm"}, "pod", "4", nil},
+		"kept pod":       {[]string{"kept"}, "pod", "4", []string{"sign"}},
 		"no number":      {[]string{"cold"}, "pod", "new", nil},
 		"empty":          {[]string{"cold"}, "pod", "", nil},
 		"zero":           {[]string{"cold"}, "pod", "0", nil},
-		"claim":          {[]string{"kept", "pause"}, "claim", "3", nil},
-		"claim of a pod": {[]string{"kept"}, "claim", "3", []string{"heartbeat", "resume", "extend", "describe", "sweep"}},
-		"holding":        {[]string{"warm"}, "holding", "3", nil},
+		"claim":          {[]string{"kept", "pause"}, "claim", "4", nil},
+		"claim of a pod": {[]string{"kept"}, "claim", "4", []string{"heartbeat", "resume", "extend", "describe", "sweep"}},
+		"holding":        {[]string{"warm"}, "holding", "4", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +131,7 @@ func (w *world) checkLeftAlone(form string, except []string) {
 			continue
 		}
 		_, _, err := act(w.Context(), w, w.cluster.Launcher())
-		says := fmt.Sprintf("form %q, and this orchestrator knows forms up to 2: update the orchestrator", form)
+		says := fmt.Sprintf("form %q, and this orchestrator knows forms up to 3: update the orchestrator", form)
 		if !errors.Is(err, launcher.ErrNewer) || !strings.Contains(err.Error(), says) {
 			w.Errorf("%s: %v", name, err)
 		}
@@ -170,8 +170,8 @@ func TestHoldingOfANewerFormIsNotTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.makeNewer("holding", "3")
-	w.checkLeftAlone("3", nil)
+	w.makeNewer("holding", "4")
+	w.checkLeftAlone("4", nil)
 }
 
 // A reaper says what it leaves, so that somebody updates it; but not before that is stale.
@@ -183,7 +183,7 @@ func TestReapLeavesASandboxOfANewerForm(t *testing.T) {
 	if _, _, _, err := k.Acquire(t.Context(), w.spec(false, false, theID)); err != nil {
 		t.Fatal(err)
 	}
-	w.makeNewer("pod", "3")
+	w.makeNewer("pod", "4")
 	if reaped, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: time.Hour}); len(reaped) > 0 || err != nil {
 		t.Errorf("one that is not stale: %v, %v", reaped, err)
 	}
@@ -214,7 +214,7 @@ func TestTerminateLeavesBothPodsIfOneIsOfANewerForm(t *testing.T) {
 	if _, err := w.pods().Create(t.Context(), &left, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.pods().Patch(t.Context(), left.Name, types.MergePatchType, form("3"), metav1.PatchOptions{}); err != nil {
+	if _, err := w.pods().Patch(t.Context(), left.Name, types.MergePatchType, form("4"), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Launcher().Terminate(t.Context(), theID); !errors.Is(err, launcher.ErrNewer) || len(w.alive()) != 2 {
@@ -227,11 +227,11 @@ func TestPodOfAPoolOfANewerFormIsNotTaken(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	w := newWorld(t, c, 1)
-	if _, err := w.pods().Patch(t.Context(), "warm-0", types.MergePatchType, form("3"), metav1.PatchOptions{}); err != nil {
+	if _, err := w.pods().Patch(t.Context(), "warm-0", types.MergePatchType, form("4"), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod, why, err := c.Launcher().AcquireWhy(t.Context(), w.spec(true, false, theID))
-	if err != nil || pod != podmeta.NameOf(theID) || !strings.Contains(why, `it is of form "3"`) {
+	if err != nil || pod != podmeta.NameOf(theID) || !strings.Contains(why, `it is of form "4"`) {
 		t.Errorf("pod %s, since %q: %v", pod, why, err)
 	}
 }

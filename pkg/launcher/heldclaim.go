@@ -32,8 +32,11 @@ const heldForm = "2"
 func (w Workspace) ephemeralVolume(pool string) corev1.Volume {
 	return corev1.Volume{Name: workspaceName, VolumeSource: corev1.VolumeSource{
 		Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool}},
-			Spec:       w.claimSpec(),
+			ObjectMeta: metav1.ObjectMeta{
+				Labels:      map[string]string{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool},
+				Annotations: w.filesIn(),
+			},
+			Spec: w.claimSpec(),
 		}},
 	}}
 }
@@ -58,7 +61,7 @@ func (c *cluster) holdClaim(ctx context.Context, held *coordinationv1.Lease, spe
 	if err != nil {
 		return err
 	}
-	mountClaim(again, claim.Name)
+	mountClaim(again, claim)
 	note, err := c.writeNote(ctx, c.subjectOf(claim.Name, string(claim.UID), spec.ID), time.Now().UnixNano(), again)
 	held.Annotations[podmeta.AnnotationPod] = note
 	held.Annotations[podmeta.AnnotationForm] = heldForm

@@ -109,19 +109,6 @@ func (c *cluster) leftClaim(ctx context.Context, id, counts string) (*corev1.Per
 	return left, err
 }
 
-// mountClaim makes a claim the workspace of a pod that is about to be created.
-func mountClaim(pod *corev1.Pod, claim string) {
-	mountWorkspace(pod, claimVolume(workspaceName, claim))
-}
-
-func mountWorkspace(pod *corev1.Pod, volume corev1.Volume) {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].Name == workspaceName {
-			pod.Spec.Volumes[i] = volume
-		}
-	}
-}
-
 // userOf returns the name of the pods that are made for a claim.
 func userOf(claim *corev1.PersistentVolumeClaim) string {
 	if id, ok := claim.Annotations[podmeta.AnnotationID]; ok {

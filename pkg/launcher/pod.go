@@ -18,14 +18,12 @@ type Pod struct {
 	// start, in the workdir, with its output in the container's log. The container ends and starts again
 	// with it. The sandbox may be idle meanwhile.
 	Main []string
-	// Labels and Annotations are added to the pod's own. The prefix podagent.dev/
-	// is the launcher's. The annotations have up to 128 KiB.
+	// Labels and Annotations (up to 128 KiB) are added to the pod's own. The prefix podagent.dev/ is the launcher's.
 	Labels, Annotations map[string]string
 	// Resources are the container's; what is missing has a default, and a limit of 0 is
 	// none. By default ephemeral-storage is DefaultDiskLimit and the workspace's Size.
 	Resources corev1.ResourceRequirements
-	// ServiceAccount is the account that the pod runs as, with its token if it
-	// mounts one. Empty means the namespace's default, without a token.
+	// ServiceAccount is the account that the pod runs as, with its token if it mounts one; empty: the default, without.
 	ServiceAccount string
 	Profile        Profile // the Pod Security Standard that the pod keeps
 	Confine        string  // what must confine commands ("filter", "domain"), or "off": docs/pods.md

@@ -18,9 +18,8 @@ type ReadOnlyDir struct {
 	// form. It may be the workdir or the home directory, or above or below them; what is mounted in it can
 	// be written. It cannot be in a workdir that Git fills, nor a directory of the system or the kernel.
 	Path string `json:"path"`
-	// From is the directory of the image whose content it gets, or empty: absolute, and
-	// readable for the pod's user, who owns the copy. It may be Path itself. The copy is
-	// made before the agent starts, within the ReadyTimeout, on the node's disk.
+	// From is the directory of the image whose content it gets, or empty: absolute, and readable for the
+	// pod's user, who owns the copy, made before the agent starts, on the node's disk. It may be Path itself.
 	From string `json:"from,omitempty"`
 }
 

@@ -92,6 +92,9 @@ func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 	inject(&pod, spec.Pod.AgentImage)
 	mountVolumes(&pod, spec.Pod.Volumes)
 	mountReadOnly(&pod, spec.Pod.ReadOnly)
+	if spec.Pod.Workspace.Owned {
+		own(&pod)
+	}
 	boundDirs(&pod)
 	return pod
 }
@@ -190,6 +193,7 @@ type traits struct {
 	ReadOnly       []ReadOnlyDir               `json:"readOnly,omitempty"`
 	Volumes        []Volume                    `json:"volumes,omitempty"`
 	Workspace      Workspace                   `json:"workspace,omitzero"`
+	Owned          bool                        `json:"workspaceOwned,omitempty"`
 	RuntimeClass   string                      `json:"runtimeClass,omitempty"`
 	PriorityClass  string                      `json:"priorityClass,omitempty"`
 	PullSecrets    []string                    `json:"pullSecrets,omitempty"`
@@ -219,6 +223,7 @@ func traitsOf(spec *Spec) traits {
 		ReadOnly:       sortedDirs(spec.Pod.ReadOnly),
 		Volumes:        sortedVolumes(spec.Pod.Volumes),
 		Workspace:      spec.Pod.Workspace.traits(),
+		Owned:          spec.Pod.Workspace.Owned,
 		RuntimeClass:   spec.Pod.RuntimeClass,
 		PriorityClass:  spec.Pod.PriorityClass,
 		PullSecrets:    spec.Pod.PullSecrets,

@@ -32,14 +32,17 @@ type Volume struct {
 // Workspace is the volume at the workdir of a pod, unless a Volume is there.
 type Workspace struct {
 	// Size is how much it holds: 1Mi or more; 0 means DefaultWorkspaceSize. A pod is
-	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks
-	// for at least as much. One that exists keeps its size, which is drift.
+	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks for at least as much.
+	// One that exists stays as it is, which is drift.
 	Size resource.Quantity `json:"size,omitzero"`
 	// Keep makes it a PersistentVolumeClaim of the sandbox's own, whose files outlive the pod, and
 	// end with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default, or else [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
+	// Owned makes the workdir, else a volume's root, which is root's, belong to the pod's user, as tar, rsync
+	// and cp -a need: a directory that an init container makes, in half a second unless the pod has one anyway.
+	Owned bool `json:"owned,omitempty"`
 }
 
 // minWorkspace catches a wrong unit: 1m is a thousandth of a byte.
@@ -189,10 +192,11 @@ func isSubPath(p string) bool {
 		utf8.ValidString(p) && strings.IndexByte(p, 0) < 0
 }
 
-func (w Workspace) isSet() bool { return w.Keep || !w.Size.IsZero() }
+func (w Workspace) isSet() bool { return w.Keep || w.Owned || !w.Size.IsZero() }
 
-// traits returns the fields of w that matter to a pod.
+// traits returns the fields of w that matter to a pod, but for Owned, which is a trait of its own.
 func (w Workspace) traits() Workspace {
+	w.Owned = false
 	if !w.Keep {
 		w.StorageClass = ""
 	}
@@ -208,8 +212,8 @@ func (s *Spec) checkWorkspace() *SpecError {
 		return &SpecError{field, "is kept, and a claim has a size"}
 	case w.Size.Sign() > 0 && w.Size.Cmp(resource.MustParse(minWorkspace)) < 0:
 		return &SpecError{field, fmt.Sprintf("has the size %s: it is at least %s", w.Size.String(), minWorkspace)}
-	case w.Keep && slices.ContainsFunc(s.Pod.ReadOnly, func(d ReadOnlyDir) bool { return d.Path == s.workdir() }):
-		return &SpecError{field, fmt.Sprintf("cannot be kept, because %q is read-only", s.workdir())}
+	case (w.Keep || w.Owned) && slices.ContainsFunc(s.Pod.ReadOnly, func(d ReadOnlyDir) bool { return d.Path == s.workdir() }):
+		return &SpecError{field, fmt.Sprintf("cannot be kept or owned, because %q is read-only", s.workdir())}
 	case w.Keep && s.ID == "":
 		return &SpecError{field, "cannot be kept without an ID, because nobody could find it"}
 	}

@@ -20,7 +20,7 @@ func TestOpenAIsAgentsWorkInPods(t *testing.T) {
 	t.Parallel()
 	client := installNode(t, "testdata/agentsclient")
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	url := serveE2B(t, c, 1, 0)
+	url := serveE2B(t, c, 1, 0, "--own-workspace")
 	if err := os.WriteFile(filepath.Join(client, "server"), harness.BuildProgram(t, "test/e2e/testdata/server"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestDescribeSaysWhatBoundsASandbox(t *testing.T) {
 	}
 	want := map[string]string{
 		"cpu": "4", "memory": "4Gi", "ephemeral-storage": "20Gi", "workspace": "10Gi", "processes": "unknown",
-		"capabilities": "none", "seccomp": "the runtime's default", "apparmor": "unknown", "user-namespace": "none", "read-only-root": "no",
+		"capabilities": "none", "seccomp": "the runtime's default", "apparmor": "unknown", "user-namespace": "none", "read-only-root": "no", "own-workspace": "no",
 	}
 	if diff := cmp.Diff(want, bounds("plain", func(*launcher.Pod) {})); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)

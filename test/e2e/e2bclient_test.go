@@ -76,7 +76,8 @@ func installE2B(t *testing.T) string {
 
 // serveE2B starts a gateway for E2B's clients, of which so many sandboxes keep their files at a time, and
 // returns its URL. The template "named" is an image, and "pooled" a pool in which so many pods wait, if any.
-func serveE2B(t *testing.T, c *launchertest.Cluster, kept, warm int) string {
+// All pods have these flags, too.
+func serveE2B(t *testing.T, c *launchertest.Cluster, kept, warm int, flags ...string) string {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys.yaml")
 	text := fmt.Sprintf("tenants:\n  acme: {pools: ['*'], keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n  poor: {quota: {cpu: 1m}, keys: [{sha256: %x}]}\n",
@@ -84,7 +85,7 @@ func serveE2B(t *testing.T, c *launchertest.Cluster, kept, warm int) string {
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pods := []string{"--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi"}
+	pods := append(flags, "--requests", "cpu=20m,memory=32Mi", "--workspace-size", "1Gi")
 	if class := c.Storage(t, kept+2*warm); class != "" {
 		pods = append(pods, "--storage-class", class)
 	}

@@ -7,7 +7,7 @@ import (
 
 // knownForm is the newest form of the protocol between launchers that this version knows: see
 // AnnotationForm.
-const knownForm = 2
+const knownForm = 3
 
 // NewerForm says that an object with these annotations is of a form that this version does not
 // know, and what to do; empty if it knows it.

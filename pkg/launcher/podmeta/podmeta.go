@@ -55,7 +55,7 @@ const (
 	// AnnotationForm is the oldest form of the protocol between launchers that one must know
 	// to change or delete the pod, the claim, the Lease by which an id holds a pod, or the
 	// object of agent-sandbox: a whole number. Without it that is 1. The Lease of a sandbox out of
-	// a pool whose files are kept has 2.
+	// a pool whose files are kept has 2, and a claim with AnnotationFilesIn 3.
 	AnnotationForm = Prefix + "form"
 )
 
@@ -96,6 +96,10 @@ const AnnotationPod = Prefix + "pod"
 // sandbox was to end itself, a space, and the claim's AnnotationResumed at that time. If this is
 // another by now, the claim has had a pod since, and the note does not count.
 const AnnotationFilesEnd = Prefix + "files-end"
+
+// AnnotationFilesIn is, on a claim from its creation on, in which directory of its volume the files of
+// its sandbox are. Without it they are in the root.
+const AnnotationFilesIn = Prefix + "files-in"
 
 // AnnotationPods is, on a Lease of heartbeats, the UIDs of the pods that its holder needed at the
 // renewTime, with commas between them.

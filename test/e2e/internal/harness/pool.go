@@ -26,12 +26,15 @@ func PoolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernete
 }
 
 // KeptPoolOf is PoolOf with workspaces that are kept, of so many volumes. It also returns the
-// Specs of sandboxes in its pods, by their ids.
-func KeptPoolOf(t *testing.T, c *launchertest.Cluster, size, volumes int) (*launcher.Kubernetes, func(id string) launcher.Spec) {
+// Specs of sandboxes in its pods, by their ids. What change changes is the pool's alone.
+func KeptPoolOf(t *testing.T, c *launchertest.Cluster, size, volumes int, change ...func(pods *launcher.Spec)) (*launcher.Kubernetes, func(id string) launcher.Spec) {
 	t.Helper()
 	kept := launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, volumes)}
 	pods := PoolSpec(c)
 	pods.Pod.Workspace = kept
+	for _, change := range change {
+		change(&pods)
+	}
 	return makePool(t, c, size, pods), func(id string) launcher.Spec {
 		spec := Pooled(c, id)
 		spec.Pod.Workspace = kept
