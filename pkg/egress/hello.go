@@ -17,10 +17,10 @@ type opening struct {
 
 // readOpening reads what a client sends first: up to its TLS hello, if it begins with
 // TLS, else some bytes. It waits for the first byte as long as it takes, since it may be
-// the server's turn, and then up to headerTime for the hello. The hello is read by
+// the server's turn, and then no longer than most for the hello. The hello is read by
 // crypto/tls, in as many records as it comes. It fails if it is none, or is larger than
 // largestHello.
-func readOpening(c net.Conn) (o opening, err error) {
+func readOpening(c net.Conn, most time.Duration) (o opening, err error) {
 	r := &recorder{Conn: c}
 	first := make([]byte, 4<<10)
 	n, err := c.Read(first)
@@ -31,7 +31,7 @@ func readOpening(c net.Conn) (o opening, err error) {
 	if o.tls = isTLS(first[0]); !o.tls {
 		return o, nil
 	}
-	if err := c.SetReadDeadline(time.Now().Add(headerTime)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(most)); err != nil {
 		return o, err
 	}
 	r.record, r.again = o.head, o.head

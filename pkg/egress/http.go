@@ -21,7 +21,7 @@ func (p *proxy) httpServer() *http.Server {
 	return &http.Server{
 		Handler:                      http.HandlerFunc(p.serveHTTP),
 		MaxHeaderBytes:               largestHeader,
-		ReadHeaderTimeout:            headerTime,
+		ReadHeaderTimeout:            p.headerTime,
 		IdleTimeout:                  idleTime,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     discard, // of what the sandbox sends
@@ -118,6 +118,8 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 			panic(gone)
 		}
 	}()
+	// Otherwise the server would drop what it has not read when the answer begins.
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 can
 	p.http.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tryKey{}, t)))
 }
 
@@ -155,6 +157,7 @@ func rewrite(r *httputil.ProxyRequest) {
 	}
 	r.Out.URL.User = nil
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	r.Out.Trailer = r.In.Trailer // which gets its values at the end of the body
 	// ReverseProxy drops what it thinks is its own to say.
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values := r.In.Header[name]; values != nil {

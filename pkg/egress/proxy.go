@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -32,7 +33,10 @@ type proxy struct {
 	slots  chan struct{} // has an element for each client
 	away   chan struct{} // and for each that is turned away
 	server *http.Server
-	http   *httputil.ReverseProxy
+
+	headerTime time.Duration
+
+	http *httputil.ReverseProxy
 
 	mu     sync.Mutex
 	policy Policy
@@ -52,6 +56,8 @@ func newProxy(opts Options, o opener) *proxy {
 		policy: opts.Policy.clone(),
 		links:  map[*link]struct{}{},
 		open:   map[*client]struct{}{},
+
+		headerTime: cmp.Or(opts.headerTime, headerTime),
 	}
 	if p.dialer.resolver == nil {
 		p.dialer.resolver = net.DefaultResolver
@@ -152,7 +158,7 @@ func (p *proxy) turnAway(conn net.Conn, err error) {
 
 // begin finds out by its first byte which protocol a client speaks, and serves it.
 func (p *proxy) begin(ctx context.Context, c *client, handlers *handoff) {
-	_ = c.SetReadDeadline(time.Now().Add(headerTime)) // an error comes with the read, too
+	_ = c.SetReadDeadline(time.Now().Add(p.headerTime)) // an error comes with the read, too
 	first := make([]byte, 1)
 	if _, err := c.Read(first); err != nil {
 		c.Close()

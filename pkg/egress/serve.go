@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"time"
 )
 
 // Options says how a [Server] serves. The zero value allows nothing.
@@ -26,6 +27,8 @@ type Options struct {
 	// Private has ranges that are refused unless a rule names the address, beside those
 	// that are private everywhere: the pods and services of a cluster, say.
 	Private []netip.Prefix
+
+	headerTime time.Duration // 0 means the one in limits.go
 }
 
 // Server is the far end of one sandbox.

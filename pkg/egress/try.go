@@ -103,7 +103,7 @@ func (t *try) tunnel(ctx context.Context, c *client, l *link) {
 
 // openTLS has the opener serve a client. What is not TLS goes through as it is.
 func (t *try) openTLS(ctx context.Context, c *client) {
-	_ = c.SetReadDeadline(time.Now().Add(headerTime)) // an error comes with the read, too
+	_ = c.SetReadDeadline(time.Now().Add(t.proxy.headerTime)) // an error comes with the read, too
 	o, err := t.check(c)
 	_ = c.SetReadDeadline(time.Time{})
 	switch {
@@ -141,7 +141,7 @@ func (t *try) dial(ctx context.Context) (net.Conn, error) {
 // it may not pass, check ends the client and returns a *refusal. Other errors are the
 // client's.
 func (t *try) check(c *client) (opening, error) {
-	o, err := readOpening(c)
+	o, err := readOpening(c, t.proxy.headerTime)
 	if len(o.head) > 0 {
 		c.unread(o.head)
 	}
