@@ -18,16 +18,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// levelEnv names a level for which this program starts a thread, instead of the tests.
-const levelEnv = "PODAGENT_TEST_LEVEL"
+// levelEnv names a level for which this program starts a thread, instead of the tests, and
+// fenceEnv asks for a fence.
+const (
+	levelEnv = "PODAGENT_TEST_LEVEL"
+	fenceEnv = "PODAGENT_TEST_FENCE"
+)
 
 func TestMain(m *testing.M) {
 	level, ok := os.LookupEnv(levelEnv)
 	if !ok {
 		os.Exit(m.Run())
 	}
-	thread, _, err := Start(Level(level), nil)
+	var fence *Fence
+	if os.Getenv(fenceEnv) != "" {
+		fence = &Fence{Ports: []uint16{1}}
+	}
+	thread, missing, err := Start(Level(level), fence)
 	fmt.Println(thread.Parts().Names(), errors.Is(err, ErrUnavailable))
+	if fence != nil {
+		fmt.Println(missing)
+	}
 }
 
 // start starts a confined thread, and fails the test if a part of the boundary is missing
@@ -303,25 +314,25 @@ func TestLevelsFailClosed(t *testing.T) {
 		{[]uint32{unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_PRCTL}, Auto, "[] false"},
 		{[]uint32{unix.SYS_PRCTL}, RequireFilter, "[] true"},
 	} {
-		out, err := outputWithout(t, test.without, test.level)
+		var lacks []rule
+		for _, number := range test.without {
+			lacks = append(lacks, always(number, missing))
+		}
+		out, err := outputBehind(t, lacks, levelEnv+"="+string(test.level))
 		if got := strings.TrimSpace(out); got != test.want || err != nil {
 			t.Errorf("without system calls %v, level %s: %s, %v, want %s", test.without, test.level, got, err, test.want)
 		}
 	}
 }
 
-// outputWithout runs this program for a level, on a kernel that seems to lack system calls.
-func outputWithout(t *testing.T, calls []uint32, level Level) (out string, err error) {
+// outputBehind runs this program with variables, behind a filter of its own.
+func outputBehind(t *testing.T, rules []rule, env ...string) (out string, err error) {
 	t.Helper()
-	var lacks []rule
-	for _, number := range calls {
-		lacks = append(lacks, always(number, missing))
-	}
 	over := make(chan struct{})
 	onThread(func() {
 		defer close(over)
-		if err = errors.Join(noNewPrivs(), loadFilter(lacks)); err == nil {
-			out, err = output(t, nil, "env", levelEnv+"="+string(level), os.Args[0])
+		if err = errors.Join(noNewPrivs(), loadFilter(rules)); err == nil {
+			out, err = output(t, nil, "env", append(env, os.Args[0])...)
 		}
 	})
 	<-over

@@ -124,3 +124,29 @@ func TestNoFenceWithoutABoundary(t *testing.T) {
 		t.Errorf("%v, %v, %v", thread.Parts().Names(), missing, err)
 	}
 }
+
+// Where the kernel offers no fence, or says that there is one and there is not, the part is
+// missing, and it is said why.
+func TestFenceIsMissingWhereItDoesNotHold(t *testing.T) {
+	needsScopes(t)
+	const pretend = unix.SECCOMP_RET_ERRNO // 0 is no error
+	for name, test := range map[string]struct {
+		rules []rule
+		want  string
+	}{
+		"no ports":             {[]rule{always(unix.SYS_LANDLOCK_ADD_RULE, missing)}, "landlock_add_rule: function not implemented"},
+		"no Landlock":          {[]rule{always(unix.SYS_LANDLOCK_CREATE_RULESET, missing)}, "landlock_create_ruleset: function not implemented"},
+		"no filter":            {[]rule{always(unix.SYS_SECCOMP, missing)}, "seccomp: function not implemented"},
+		"a pretended domain":   {[]rule{always(unix.SYS_LANDLOCK_RESTRICT_SELF, pretend)}, "network-fence: connecting to a port outside: <nil>, want permission denied"},
+		"a pretended filter":   {[]rule{always(unix.SYS_SECCOMP, pretend)}, "syscall-filter: prlimit is not refused: <nil>"},
+		"more than is refused": {[]rule{always(unix.SYS_CONNECT, refuse)}, "network-fence: connecting to a port outside: operation not permitted, want permission denied"},
+		"no way to try":        {[]rule{always(unix.SYS_LISTEN, refuse)}, "network-fence: listen: operation not permitted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := outputBehind(t, test.rules, levelEnv+"=auto", fenceEnv+"=1")
+			if err != nil || !strings.Contains(out, test.want) || strings.Contains(strings.SplitN(out, "\n", 2)[0], "network-fence") {
+				t.Errorf("%v, %s, want %s", err, out, test.want)
+			}
+		})
+	}
+}
