@@ -7,19 +7,23 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 )
 
-// BenchmarkTrueSideBySide runs /bin/true in four ways in turn, so that other load
+// BenchmarkTrueSideBySide runs /bin/true in five ways in turn, so that other load
 // affects all of them, and reports the medians. The ways are os.StartProcess
 // without a pipe, which is the floor; os/exec with two pipes; and managers that are
-// not alone in their process: one without boundary and marks, and one with both.
+// not alone in their process: one without boundary and marks, one with both, and one whose
+// boundary also has a fence.
 //
-// It also reports the median of the differences between the two managers, each of a pair
-// of starts right after each other. Every other round goes backwards, so that neither is
-// always first.
+// It also reports the medians of the differences between a manager and the next, each of a
+// pair of starts right after each other. Every other round goes backwards, so that neither
+// is always first.
 func BenchmarkTrueSideBySide(b *testing.B) {
 	plain, m := newManagerOn(b, nil), newManager(b)
 	plain.proc.marks.step = 0 // it gives out no marks
+	fenced := newManagerOn(b, fencedThread(b))
 	ways := []struct {
 		name string
 		run  func(testing.TB) error
@@ -28,9 +32,10 @@ func BenchmarkTrueSideBySide(b *testing.B) {
 		{"os/exec", runExec},
 		{"plain", func(b testing.TB) error { return runProc(b, plain) }},
 		{"proc", func(b testing.TB) error { return runProc(b, m) }},
+		{"fenced", func(b testing.TB) error { return runProc(b, fenced) }},
 	}
 	took := make([][]time.Duration, len(ways))
-	var differences []time.Duration
+	var bounded, fencing []time.Duration
 	for round := 0; b.Loop(); round++ {
 		for i := range ways {
 			if round%2 == 1 {
@@ -42,14 +47,26 @@ func BenchmarkTrueSideBySide(b *testing.B) {
 			}
 			took[i] = append(took[i], time.Since(begun))
 		}
-		differences = append(differences, took[3][round]-took[2][round])
+		bounded = append(bounded, took[3][round]-took[2][round])
+		fencing = append(fencing, took[4][round]-took[3][round])
 	}
-	b.ReportMetric(median(differences)/1e3, "proc-plain-µs")
+	b.ReportMetric(median(bounded)/1e3, "proc-plain-µs")
+	b.ReportMetric(median(fencing)/1e3, "fenced-proc-µs")
 	floor := median(took[0])
 	for i, way := range ways {
 		b.ReportMetric(median(took[i])/1e3, way.name+"-µs")
 		b.ReportMetric(median(took[i])/floor, way.name+"/floor")
 	}
+}
+
+// fencedThread is a thread with a fence.
+func fencedThread(b *testing.B) *confine.Thread {
+	b.Helper()
+	thread, missing, err := confine.Start(confine.Auto, &confine.Fence{Ports: []uint16{1}})
+	if err != nil || !thread.Has(confine.Network) {
+		b.Fatal(missing, err)
+	}
+	return thread
 }
 
 func median(d []time.Duration) float64 {
