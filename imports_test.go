@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/internal/content":      {"pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
 	"pkg/gateway/internal/stdin":        {"pkg/podapi"},
+	"pkg/gateway/internal/peers":        {"internal/delay"},
 	"pkg/gateway/internal/agentwrites":  {},
 	"pkg/gateway/agentsandbox":          {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
