@@ -5,6 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/podagent/podagent/pkg/egress/farend"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // Options says how a [Server] serves. The zero value allows nothing.
@@ -24,6 +27,12 @@ type Options struct {
 	Admit func(net.Conn) (net.Conn, error)
 	// Resolver looks up names; nil means [net.DefaultResolver].
 	Resolver Resolver
+	// Exclusive makes serving fail, or end, with [farend.ErrServed] while another far end serves,
+	// by its own policy. Otherwise this one stands by then.
+	Exclusive bool
+	// Changed, unless nil, is called when the server begins to serve or to stand by, and when it
+	// has lost the agent, which it calls again. Calls come one after the other.
+	Changed func(farend.State)
 	// Private has ranges that are refused unless a rule names the address, beside those
 	// that are private everywhere: the pods and services of a cluster, say.
 	Private []netip.Prefix
@@ -38,6 +47,20 @@ type Server struct {
 	done   chan struct{}
 	err    error // of the listener; set before done closes
 }
+
+// Serve makes the caller the far end of a sandbox's way out, until ctx ends, [Server.Close], or
+// the sandbox is gone. It returns once it serves or stands by. [podapi.ErrVersion] if the agent is
+// too old.
+func Serve(ctx context.Context, client *podapi.Client, opts Options) (*Server, error) {
+	l, err := farend.Listen(ctx, client, farend.Options{Generation: opts.Generation, Exclusive: opts.Exclusive, Changed: opts.Changed})
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, l, opts, nil), nil
+}
+
+// Done is closed when serving has ended; [Server.Close] then returns why.
+func (s *Server) Done() <-chan struct{} { return s.done }
 
 // start serves what a listener accepts.
 func start(ctx context.Context, l net.Listener, opts Options, o opener) *Server {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podagent/podagent/internal/delay"
@@ -24,9 +25,18 @@ type Options struct {
 	// Env are variables, as NAME=VALUE, that commands get from now on, beside those of the proxy.
 	// They stay until another far end serves.
 	Env []string
+	// Exclusive stands by for a moment only, in which another far end may be about to leave: then
+	// the listener ends with [ErrServed].
+	Exclusive bool
 	// Changed, if not nil, is called at the start and with each change, by one goroutine at a time.
 	Changed func(State)
 }
+
+// leaveTime is how long an agent may take to notice that a far end has left.
+const leaveTime = 3 * time.Second
+
+// ErrServed says that another far end serves the sandbox.
+var ErrServed = errors.New("another far end lets the sandbox's connections out, by its own policy")
 
 // State is what a far end is.
 type State struct {
@@ -47,6 +57,7 @@ type Listener struct {
 	slots  chan struct{} // has an element for each connection that is being opened
 	first  chan State
 	told   sync.Once
+	served atomic.Bool
 }
 
 var _ net.Listener = (*Listener)(nil)
@@ -157,14 +168,31 @@ func (l *Listener) serve() (answered bool, err error) {
 		}
 		switch kind := r.Kind.(type) {
 		case *pb.EgressServeResponse_Serving:
+			l.served.Store(true)
 			l.change(State{Serving: true, Port: int(kind.Serving.GetPort())})
 		case *pb.EgressServeResponse_Standby:
-			l.change(State{Generation: kind.Standby.GetGeneration()})
+			l.standBy(State{Generation: kind.Standby.GetGeneration()})
 		case *pb.EgressServeResponse_Connection:
 			if err := l.take(kind.Connection.GetId()); err != nil {
 				return answered, err
 			}
 		}
+	}
+}
+
+// standBy tells the caller that it stands by, unless it must not.
+func (l *Listener) standBy(s State) {
+	switch {
+	case !l.opts.Exclusive:
+		l.change(s)
+	case l.served.Load():
+		l.cancel(ErrServed)
+	default:
+		time.AfterFunc(leaveTime, func() {
+			if !l.served.Load() {
+				l.cancel(ErrServed)
+			}
+		})
 	}
 }
 

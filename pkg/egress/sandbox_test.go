@@ -1,0 +1,96 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/egress"
+	"github.com/podagent/podagent/pkg/egress/farend"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
+
+// policy is that of rules.
+func policy(t testing.TB, rules ...string) (p egress.Policy) {
+	t.Helper()
+	for _, text := range rules {
+		rule, err := egress.ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Allow = append(p.Allow, rule)
+	}
+	return p
+}
+
+// serve makes the test the far end of a sandbox.
+func serve(t testing.TB, sandbox *launcher.Sandbox, opts egress.Options) *egress.Server {
+	t.Helper()
+	s, err := egress.Serve(context.Background(), sandbox.Client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// server is an HTTP server, and its port.
+func server(t testing.TB, answer string) (port int) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().(*net.TCPAddr).Port
+}
+
+// curl runs it in a sandbox.
+func curl(t testing.TB, sandbox *launcher.Sandbox, args ...string) string {
+	t.Helper()
+	out, err := sandbox.Command(t.Context(), "curl", append([]string{"-sS"}, args...)...).CombinedOutput()
+	return fmt.Sprintf("%s%v", out, err)
+}
+
+func TestCommandsOfASandboxReachAllowedHostsAlone(t *testing.T) {
+	sandbox := launchertest.Sandbox(t)
+	s := serve(t, sandbox, egress.Options{})
+	if got := curl(t, sandbox, "http://allowed.example/"); !strings.Contains(got, "no rule allows allowed.example") {
+		t.Errorf("without a rule: %s", got)
+	}
+	port := server(t, "the answer")
+	s.SetPolicy(policy(t, fmt.Sprintf("allowed.example=127.0.0.1:%d", port)))
+	if got := curl(t, sandbox, fmt.Sprintf("http://allowed.example:%d/", port)); got != "the answer<nil>" {
+		t.Errorf("an allowed host: %s", got)
+	}
+	if got := curl(t, sandbox, "-p", "-x", "", fmt.Sprintf("http://127.0.0.1:%d/", port)); got != "the answer<nil>" {
+		t.Errorf("the loopback, around the proxy: %s", got)
+	}
+	if got := curl(t, sandbox, "http://other.example/"); !strings.Contains(got, "no rule allows other.example") {
+		t.Errorf("another host: %s", got)
+	}
+}
+
+func TestFarEndThatWantsItsOwnPolicyDoesNotStandBy(t *testing.T) {
+	sandbox := launchertest.Sandbox(t)
+	first := serve(t, sandbox, egress.Options{})
+	if _, err := egress.Serve(t.Context(), sandbox.Client, egress.Options{Exclusive: true}); !errors.Is(err, farend.ErrServed) {
+		t.Errorf("a second far end: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	second := serve(t, sandbox, egress.Options{Exclusive: true})
+	serve(t, sandbox, egress.Options{Generation: 1})
+	<-second.Done()
+	if err := second.Close(); !errors.Is(err, farend.ErrServed) {
+		t.Errorf("it ended with %v", err)
+	}
+}
