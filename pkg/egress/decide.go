@@ -19,6 +19,9 @@ const (
 	Denied Verdict = "denied"
 	// Failed is what was allowed and did not reach the host.
 	Failed Verdict = "failed"
+	// Noticed is a placeholder of a [Secret] where it is not replaced: somebody may have
+	// tried to make use of the secret there.
+	Noticed Verdict = "noticed"
 )
 
 // Decision tells about one try of the sandbox to reach a host.
@@ -42,6 +45,9 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 	// Allow is the rule that would allow what was denied, "" if none would.
 	Allow string `json:"allow,omitempty"`
+	// Secret is the name of a secret. If the verdict is Allowed, its value was put into a
+	// request, which is told once for a connection, beside what is told of that.
+	Secret string `json:"secret,omitempty"`
 }
 
 // The protocols of a [Decision].

@@ -112,6 +112,9 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 		answerTo(err).write(w)
 		return
 	}
+	if p.opener != nil {
+		p.opener.watch(r, t)
+	}
 	defer func() {
 		if gone := recover(); gone != nil { // http.ErrAbortHandler: the answer is not complete
 			_ = r.Context().Value(clientKey{}).(*client).SetLinger(0)

@@ -20,7 +20,10 @@ type opener interface {
 	// open serves the TLS connection of a client, from its hello on, which has asked for
 	// the host. dial connects to the host if the policy still allows it; its errors are
 	// those of [proxy.reach], which answerTo explains. open closes the client.
+	// ctx has the try, by tryKey.
 	open(ctx context.Context, client net.Conn, to target, dial func(context.Context) (net.Conn, error)) error
+	// watch tells of placeholders of credentials in a request that is not opened.
+	watch(r *http.Request, t *try)
 }
 
 // proxy serves the connections of one sandbox.

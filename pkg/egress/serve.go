@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"time"
@@ -36,6 +37,15 @@ type Options struct {
 	// Private has ranges that are refused unless a rule names the address, beside those
 	// that are private everywhere: the pods and services of a cluster, say.
 	Private []netip.Prefix
+	// Secrets are credentials that programs in the sandbox use without having them. For
+	// their hosts TLS is opened; see docs/egress.md.
+	Secrets []Secret
+	// Seed, if not empty, gives all far ends that have it the same placeholders and the
+	// same CA, as replicas need that serve one sandbox in turn. It has 16 bytes or more,
+	// which are secret, and another one for each sandbox.
+	Seed []byte
+	// Roots verify the hosts of secrets; nil means those of this machine.
+	Roots *x509.CertPool
 
 	headerTime time.Duration // 0 means the one in limits.go
 }

@@ -114,7 +114,7 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 		return
 	case o.tls:
 		// Its errors are those of the client and the server, who know them.
-		err := t.proxy.opener.open(ctx, c, t.target, t.dial)
+		err := t.proxy.opener.open(context.WithValue(ctx, tryKey{}, t), c, t.target, t.dial)
 		t.told.Do(func() { t.tell(Failed, netip.Addr{}, fmt.Sprintf("no request came: %v", err)) })
 		return
 	}

@@ -1,0 +1,167 @@
+package egress
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// sessionCA signs the certificates with which the far end answers for the hosts whose
+// TLS it opens. It is of one session: no sandbox but the session's own trusts it. Those of
+// one seed are the same to the byte, so that a sandbox trusts all replicas of a gateway.
+type sessionCA struct {
+	key     deterministicKey
+	cert    *x509.Certificate
+	leafKey *ecdsa.PrivateKey // of all leaves of this process
+	now     func() time.Time
+
+	mu     sync.Mutex
+	leaves map[string]*tls.Certificate // by host
+}
+
+// The time in which an authority is valid says nothing: its key is forgotten with its
+// session. It is the same for all, so that replicas agree.
+var (
+	authorityBegin = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	authorityEnd   = time.Date(2049, 12, 31, 23, 59, 59, 0, time.UTC)
+)
+
+// newSessionCA derives an authority from a seed.
+func newSessionCA(seed []byte) (*sessionCA, error) {
+	key, err := deriveKey(seed)
+	if err != nil {
+		return nil, err
+	}
+	a := &sessionCA{key: key, now: time.Now, leaves: map[string]*tls.Certificate{}}
+	if a.leafKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, err
+	}
+	if a.cert, err = selfSigned(key); err != nil {
+		return nil, fmt.Errorf("making the certificate of the session: %w", err)
+	}
+	return a, nil
+}
+
+// deterministicKey signs the same text by the same bytes (RFC 6979).
+type deterministicKey struct{ *ecdsa.PrivateKey }
+
+func (k deterministicKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	return k.PrivateKey.Sign(nil, digest, opts)
+}
+
+// deriveKey derives a key of P-256. Of its candidates, one in 2³² is none.
+func deriveKey(seed []byte) (deterministicKey, error) {
+	for try := range 4 {
+		scalar := derive(seed, fmt.Sprintf("certificate authority %d", try), 32)
+		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar); err == nil {
+			return deterministicKey{key}, nil
+		}
+	}
+	return deterministicKey{}, fmt.Errorf("no key can be derived from this seed")
+}
+
+// derive returns bytes that only those who have the seed can compute, others for each
+// purpose.
+func derive(seed []byte, purpose string, size int) []byte {
+	out, err := hkdf.Key(sha256.New, seed, nil, "podagent egress: "+purpose, size)
+	if err != nil {
+		panic(err) // the size is a constant
+	}
+	return out
+}
+
+func selfSigned(key deterministicKey) (*x509.Certificate, error) {
+	spki, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	id := sha256.Sum256(spki)
+	template := &x509.Certificate{
+		SerialNumber:          new(big.Int).SetBytes(append([]byte{1}, id[:15]...)),
+		Subject:               pkix.Name{CommonName: "podagent egress " + hex.EncodeToString(id[:8])},
+		SubjectKeyId:          id[:20],
+		NotBefore:             authorityBegin,
+		NotAfter:              authorityEnd,
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// id returns a name for the authority that others do not have.
+func (a *sessionCA) id() string { return hex.EncodeToString(a.cert.SubjectKeyId[:8]) }
+
+// pem returns the certificate that a sandbox is to trust.
+func (a *sessionCA) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// leaf returns a certificate for a host, a name or an address in its canonical form.
+func (a *sessionCA) leaf(host string) (*tls.Certificate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if kept := a.leaves[host]; kept != nil && a.now().Before(kept.Leaf.NotAfter.Add(-leafRenewal)) {
+		return kept, nil
+	}
+	made, err := a.sign(host)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for %s: %w", host, err)
+	}
+	for other := range a.leaves {
+		if len(a.leaves) < maxLeaves {
+			break
+		}
+		delete(a.leaves, other)
+	}
+	a.leaves[host] = made
+	return made, nil
+}
+
+func (a *sessionCA) sign(host string) (*tls.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial.Add(serial, big.NewInt(1)),
+		NotBefore:             a.now().Add(-leafSkew),
+		NotAfter:              a.now().Add(leafLife),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	if len(host) <= 64 { // the bound of a common name; some clients want one
+		template.Subject.CommonName = host
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		template.IPAddresses = append(template.IPAddresses, addr.AsSlice())
+	} else {
+		template.DNSNames = []string{host}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, a.leafKey.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leafKey, Leaf: parsed}, err
+}
