@@ -179,6 +179,7 @@ var launcherStatuses = map[string]int{
 	"deadline":         http.StatusConflict,
 	"owned":            http.StatusConflict,
 	"drift":            http.StatusConflict,
+	"egress":           http.StatusNotImplemented,
 	"image":            http.StatusUnprocessableEntity,
 	"cannot_start":     http.StatusUnprocessableEntity,
 	"crash_loop":       http.StatusUnprocessableEntity,

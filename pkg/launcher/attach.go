@@ -51,13 +51,13 @@ func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbo
 	}
 	info, err := o.greet(ctx, client, config)
 	if err == nil {
-		err = errors.Join(spec.Pod.checkConfined(info), o.checkAssigned(info))
+		err = errors.Join(spec.Pod.checkConfined(info), o.checkAssigned(info), o.checkEgress(spec, info))
 	}
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: o.pod.Annotations[podmeta.AnnotationID], Workdir: info.Workdir, Created: created && o.pod.Annotations[podmeta.AnnotationResumed] == "", pod: o}, nil
+	return &Sandbox{Client: client, ID: o.pod.Annotations[podmeta.AnnotationID], Workdir: info.Workdir, Egress: info.Egress, Created: created && o.pod.Annotations[podmeta.AnnotationResumed] == "", pod: o}, nil
 }
 
 // dialAgent returns the connection that was made before the pod was taken, or another.

@@ -86,9 +86,10 @@ type Spec struct {
 	OnClose OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or
 	// brings up to date there without touching local edits.
-	Git  *Git
-	Pod  Pod  // what pod is made, by [Kubernetes] only
-	Take Take // how it is taken
+	Git    *Git
+	Egress Egress // by which ways its commands may leave it
+	Pod    Pod    // what pod is made, by [Kubernetes] only
+	Take   Take   // how it is taken
 
 	isNew bool // whether this launch made the ID up, so that there cannot be anything of it
 }

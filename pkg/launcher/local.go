@@ -29,7 +29,7 @@ var _ Launcher = (*Local)(nil)
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
-	if err := errors.Join(spec.Validate(), spec.checkNoPod()); err != nil {
+	if err := errors.Join(spec.Validate(), spec.checkNoPod(), spec.checkLocalEgress()); err != nil {
 		return nil, err
 	}
 	deletes := spec.deletes()

@@ -36,13 +36,18 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		}
 	}
 	sandbox, err = l.connect(ctx, p, configure)
+	if err == nil && spec.Egress.Require != "" {
+		if err = sandbox.RequireEgress(ctx, spec.Egress.Require); err != nil {
+			_ = sandbox.Client.Close() // nothing was written
+		}
+	}
 	if err != nil {
 		if created {
 			err = errors.Join(err, l.remove(context.WithoutCancel(ctx), p))
 		}
 		return nil, err
 	}
-	sandbox.Created = created
+	sandbox.Created, sandbox.Drift = created, p.Egress.driftOf(&spec.Egress)
 	return sandbox, nil
 }
 
@@ -121,7 +126,7 @@ func (p place) dial(ctx context.Context, configure bool, started *agentProcess) 
 		}
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
+	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir, Egress: info.Egress}, nil
 }
 
 func (l *Local) terminate(ctx context.Context, id string) error {

@@ -24,7 +24,7 @@ func (s *Spec) validatePod() error {
 	}
 	for _, check := range []func() *SpecError{
 		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkAccount, s.Pod.checkMeta,
-		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.check, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.Pod.checkWants, s.checkPatch, s.checkNotes, s.Pod.checkImages,
+		s.Pod.checkResources, s.checkChoices, s.checkEgress, s.Pod.checkDeadline, s.Take.check, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.Pod.checkWants, s.checkPatch, s.checkNotes, s.Pod.checkImages,
 	} {
 		if err := check(); err != nil {
 			return err

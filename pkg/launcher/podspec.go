@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -48,6 +49,9 @@ func podLabels(spec *Spec) map[string]string {
 	maps.Copy(labels, spec.Pod.Labels)
 	labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
 	labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
+	if spec.Egress.isolates() {
+		labels[podmeta.LabelEgress] = podmeta.ByTunnel
+	}
 	return labels
 }
 
@@ -131,6 +135,7 @@ func serveCommand(spec *Spec) []string {
 			command = append(command, "--read-only="+literal(v.Path))
 		}
 	}
+	command = append(command, spec.Egress.portFlags()...)
 	if len(spec.Pod.Main) > 0 {
 		command = append(command, "--")
 	}
@@ -159,7 +164,7 @@ var plain = []corev1.EnvVar{
 // people, and for probes that a patch adds. One of them holds the environment of commands: the agent itself should not
 // run with that, its bytes need not be UTF-8, and Kubernetes must not expand it.
 func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.EnvVar {
-	return []corev1.EnvVar{
+	env := []corev1.EnvVar{
 		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
@@ -171,6 +176,13 @@ func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.En
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
 		}},
 	}
+	if mode := spec.Egress.mode(); mode != "" { // an agent that is too old ignores these
+		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS", Value: string(mode)})
+	}
+	if required := spec.Egress.Require; required != "" {
+		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS_REQUIRE", Value: string(required)})
+	}
+	return env
 }
 
 // traits are what a pod was made from, as far as a difference matters. They leave
@@ -186,6 +198,9 @@ type traits struct {
 	Workdir        string                      `json:"workdir"`
 	Profile        Profile                     `json:"profile"`
 	Confine        string                      `json:"confine,omitempty"`
+	Egress         EgressMode                  `json:"egress,omitempty"`
+	EgressRequire  podapi.EgressLevel          `json:"egressRequire,omitempty"`
+	EgressPorts    []int                       `json:"egressPorts,omitempty"`
 	ServiceAccount string                      `json:"serviceAccount,omitempty"`
 	Deadline       string                      `json:"activeDeadline"`
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -216,6 +231,9 @@ func traitsOf(spec *Spec) traits {
 		Workdir:        spec.workdir(),
 		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
 		Confine:        spec.Pod.Confine,
+		Egress:         spec.Egress.mode(),
+		EgressRequire:  spec.Egress.Require,
+		EgressPorts:    spec.Egress.ports(),
 		ServiceAccount: spec.Pod.ServiceAccount,
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,

@@ -10,7 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// PoolTemplate returns the template of a pool's pods. spec has only Workdir and
+// PoolTemplate returns the template of a pool's pods. spec has only Workdir, Egress and
 // Pod, without Main and the times, which a launch sets.
 func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (*corev1.PodTemplateSpec, error) {
 	spec = spec.withImage()

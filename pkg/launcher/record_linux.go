@@ -31,6 +31,7 @@ type record struct {
 	// These are bytes, because they need not be UTF-8.
 	Env       [][]byte `json:"env,omitempty"`
 	Protected [][]byte `json:"protected,omitempty"`
+	Egress    Egress   `json:"egress,omitzero"`
 }
 
 // place is the location of a sandbox's state.
@@ -72,7 +73,7 @@ func (p *place) create(ctx context.Context, spec Spec) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.Egress}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}

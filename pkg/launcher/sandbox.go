@@ -15,6 +15,9 @@ type Sandbox struct {
 	*podapi.Client
 	ID      string // names the sandbox
 	Workdir string // where relative paths start, as a path in the sandbox
+	// Egress says by which ways commands could leave the sandbox when it was opened. Behind a gateway
+	// it is empty: Info has it there, too.
+	Egress podapi.EgressInfo
 	// Created says that this Launch made the sandbox, not just a pod for kept files.
 	Created bool
 	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec

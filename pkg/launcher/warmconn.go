@@ -49,10 +49,7 @@ func (w *warmConn) taken(pod *corev1.Pod) *openPod {
 
 // check returns why the agent is of no use for a Spec.
 func (w *warmConn) check(spec *Spec) error {
-	if err := spec.Pod.checkConfined(w.info); err != nil {
-		return err
-	}
-	return checkAssignable(w.info)
+	return errors.Join(spec.Pod.checkConfined(w.info), w.pod.checkEgress(spec, w.info), checkAssignable(w.info))
 }
 
 // checkAssignable returns an error if an agent is older than pools, and so ignores assignments.

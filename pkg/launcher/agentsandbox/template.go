@@ -25,7 +25,7 @@ const (
 )
 
 // Template returns, as YAML, a SandboxTemplate and a SandboxWarmPool of this name, which keeps so
-// many pods ready. Of spec it uses Workdir and Pod, as [launcher.Kubernetes.PoolTemplate] does.
+// many pods ready. Of spec it uses Workdir, Egress and Pod, as [launcher.Kubernetes.PoolTemplate] does.
 // With Pod.Workspace.Keep each Sandbox has a claim for the files in its workdir, so that it can
 // be paused.
 func (l *Launcher) Template(ctx context.Context, name string, replicas int, spec launcher.Spec) ([]byte, error) {
@@ -84,7 +84,7 @@ func documents(parts ...any) (text []byte, err error) {
 func (c *cluster) blueprint(ctx context.Context, spec *launcher.Spec) (blueprint, error) {
 	pod := spec.Pod
 	pod.Lifetime, pod.IdleTimeout, pod.IdleIgnoresCommands, pod.ActiveDeadline, pod.Workspace.Keep = 0, 0, false, 0, false
-	made, err := c.k.PoolTemplate(ctx, "", launcher.Spec{Workdir: spec.Workdir, Pod: pod})
+	made, err := c.k.PoolTemplate(ctx, "", launcher.Spec{Workdir: spec.Workdir, Egress: spec.Egress, Pod: pod})
 	if err != nil {
 		return blueprint{}, err
 	}

@@ -26,6 +26,7 @@ var classes = []struct {
 	{launcher.ErrDeadline, "deadline"},
 	{launcher.ErrOwned, "owned"},
 	{launcher.ErrDrift, "drift"},
+	{launcher.ErrEgress, "egress"},
 	{launcher.ErrImage, "image"},
 	{launcher.ErrCannotStart, "cannot_start"},
 	{launcher.ErrCrashLoop, "crash_loop"},

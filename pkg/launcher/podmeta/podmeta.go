@@ -24,6 +24,10 @@ const (
 	// LabelID is the sandbox's id in the characters that a label may have, cut at 63.
 	// Several ids may share one; AnnotationID has the whole id.
 	LabelID = Prefix + "id"
+	// LabelEgress is, on a pod, ByTunnel if the cluster is asked to let nothing out of it: its commands
+	// leave by the connection to its agent.
+	LabelEgress = Prefix + "egress"
+	ByTunnel    = "tunnel"
 	// LabelHeartbeats is, on a Lease, OfPods: it says when the pods that it names were needed.
 	LabelHeartbeats = Prefix + "heartbeats"
 	OfPods          = "pods"

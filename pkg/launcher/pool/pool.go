@@ -49,7 +49,7 @@ type Pool struct {
 }
 
 // Create makes a pool, or changes the one of this name, its size included. Of spec it uses
-// Workdir and Pod: see [launcher.Kubernetes.PoolTemplate]. It does not wait for the pods.
+// Workdir, Egress and Pod: see [launcher.Kubernetes.PoolTemplate]. It does not wait for the pods.
 func Create(ctx context.Context, k *launcher.Kubernetes, name string, size int, spec launcher.Spec) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return &launcher.SpecError{Field: "Pool.Name", Msg: fmt.Sprintf("is %q: %s", name, problems[0])}

@@ -41,6 +41,7 @@ var fields = map[string]struct {
 	"Git.Username":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Username: "u", Password: "p"} }, `{"git":{"url":"https://h/r","username":"u","password":"p"}}`},
 	"Git.Password":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Password: "p"} }, `{"git":{"url":"https://h/r","password":"p"}}`},
 	"Git.Timeout":         {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Timeout: 1} }, refused},
+	"Egress":              {func(s *launcher.Spec) { s.Egress.Mode = launcher.EgressAuto }, refused},
 	"Pod.Image":           {func(s *launcher.Spec) { s.Pod.Image = "i" }, `{"image":"i"}`},
 	"Pod.AgentImage":      {func(s *launcher.Spec) { s.Pod.AgentImage = "i" }, refused},
 	"Pod.Main":            {func(s *launcher.Spec) { s.Pod.Main = []string{"x"} }, refused},
