@@ -152,6 +152,7 @@ func TestPodFailures(t *testing.T) {
 		launcher.ErrNoListener:     "--connection",
 		launcher.ErrGone:           `"orchestrator up 'a b'"`,
 		launcher.ErrOwned:          "--exclusive",
+		launcher.ErrEgress:         "--egress-require",
 	} {
 		err := in(fmt.Errorf("x: %w", &launcher.PodError{Pod: "n/p", Class: class, Message: "so it is"}))
 		if got := exitStatus(t.Context(), err); got != exitTrouble {

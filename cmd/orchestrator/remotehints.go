@@ -64,6 +64,6 @@ func isGatewayStatus(status int) func(error) bool {
 // asked for.
 func isDecidedByGateway(err error) bool {
 	return slices.ContainsFunc([]error{
-		launcher.ErrDeadline, launcher.ErrNoStorageClass, launcher.ErrRejected, launcher.ErrDrift, launcher.ErrOwned, podapi.ErrUnauthenticated,
+		launcher.ErrDeadline, launcher.ErrNoStorageClass, launcher.ErrRejected, launcher.ErrDrift, launcher.ErrEgress, launcher.ErrOwned, podapi.ErrUnauthenticated,
 	}, func(class error) bool { return errors.Is(err, class) })
 }

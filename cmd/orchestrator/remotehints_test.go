@@ -27,6 +27,7 @@ func TestHintsThroughAGateway(t *testing.T) {
 		launcher.ErrNoStorageClass: "whoever runs the gateway",
 		launcher.ErrRejected:       "whoever runs the gateway",
 		launcher.ErrDrift:          "whoever runs the gateway",
+		launcher.ErrEgress:         "whoever runs the gateway",
 		podapi.ErrCut:              `"orchestrator describe 'a b'" says`,
 		podapi.ErrUnavailable:      `"orchestrator describe 'a b'" says`,
 		podapi.ErrUnauthenticated:  "whoever runs the gateway",
