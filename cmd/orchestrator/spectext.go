@@ -49,7 +49,7 @@ var specNames = map[string]string{
 	"Pod.ActiveDeadline":      "--active-deadline",
 	"Egress.Mode":             "--egress",
 	"Egress.Require":          "--egress-require",
-	"Egress.LocalPorts":       "--local-port",
+	"Egress.Ports":            "--local-port",
 	"Take.ReadyTimeout":       "--ready-timeout",
 	"Take.Heartbeat":          "--heartbeat",
 	"Take.Pool":               "--pool",

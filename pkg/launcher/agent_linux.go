@@ -29,7 +29,7 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 	defer out.Close()
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
-	cmd := exec.Command(binary, append([]string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}, p.Egress.flags()...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}, egressFlags(p.Egress)...)...)
 	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal

@@ -11,25 +11,29 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 func TestEgressThatCannotBeMet(t *testing.T) {
+	many := make([]uint16, maxEgressPorts+1)
+	for i := range many {
+		many[i] = uint16(i + 1)
+	}
 	for name, test := range map[string]struct {
-		egress Egress
+		egress wayout.Config
 		field  string
 	}{
-		"an unknown mode":                 {Egress{Mode: "strict"}, "Egress.Mode"},
-		"an unknown requirement":          {Egress{Mode: EgressAuto, Require: "strict"}, "Egress.Require"},
-		"a requirement that is none":      {Egress{Mode: EgressAuto, Require: podapi.EgressAdvisory}, "Egress.Require"},
-		"a requirement of nothing":        {Egress{Mode: EgressOff, Require: podapi.EgressLandlock}, "Egress.Require"},
-		"more than variables can do":      {Egress{Mode: EgressAdvisory, Require: podapi.EgressLandlock}, "Egress.Require"},
-		"more than Landlock can do":       {Egress{Mode: EgressLandlock, Require: podapi.EgressNetwork}, "Egress.Require"},
-		"ports without a mode":            {Egress{LocalPorts: []int{8080}}, "Egress.LocalPorts"},
-		"a port that is none":             {Egress{Mode: EgressAuto, LocalPorts: []int{0}}, "Egress.LocalPorts"},
-		"a port beyond all":               {Egress{Mode: EgressAuto, LocalPorts: []int{65536}}, "Egress.LocalPorts"},
-		"the agent's port":                {Egress{Mode: EgressAuto, LocalPorts: []int{agentPort}}, "Egress.LocalPorts"},
-		"a port twice":                    {Egress{Mode: EgressAuto, LocalPorts: []int{80, 81, 80}}, "Egress.LocalPorts"},
-		"more ports than a server can be": {Egress{Mode: EgressAuto, LocalPorts: make([]int, maxLocalPorts+1)}, "Egress.LocalPorts"},
+		"an unknown mode":                 {wayout.Config{Mode: "strict"}, "Egress.Mode"},
+		"an unknown requirement":          {wayout.Config{Mode: wayout.Auto, Require: "strict"}, "Egress.Require"},
+		"a requirement that is none":      {wayout.Config{Mode: wayout.Auto, Require: wayout.Advisory}, "Egress.Require"},
+		"a requirement of nothing":        {wayout.Config{Mode: wayout.Off, Require: wayout.Landlock}, "Egress.Require"},
+		"more than variables can do":      {wayout.Config{Mode: wayout.Mode(wayout.Advisory), Require: wayout.Landlock}, "Egress.Require"},
+		"more than Landlock can do":       {wayout.Config{Mode: wayout.Mode(wayout.Landlock), Require: wayout.Network}, "Egress.Require"},
+		"ports without a mode":            {wayout.Config{Ports: []uint16{8080}}, "Egress.Ports"},
+		"a port that is none":             {wayout.Config{Mode: wayout.Auto, Ports: []uint16{0}}, "Egress.Ports"},
+		"the agent's port":                {wayout.Config{Mode: wayout.Auto, Ports: []uint16{agentPort}}, "Egress.Ports"},
+		"a port twice":                    {wayout.Config{Mode: wayout.Auto, Ports: []uint16{80, 81, 80}}, "Egress.Ports"},
+		"more ports than a server can be": {wayout.Config{Mode: wayout.Auto, Ports: many}, "Egress.Ports"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Egress: test.egress, Pod: Pod{Image: "image"}}
@@ -40,7 +44,7 @@ func TestEgressThatCannotBeMet(t *testing.T) {
 			}
 		})
 	}
-	for _, egress := range []Egress{{}, {Mode: EgressOff}, {Mode: EgressAuto}, {Require: podapi.EgressNetwork}, {Mode: EgressNetwork, Require: podapi.EgressLandlock, LocalPorts: []int{5432, 6379}}} {
+	for _, egress := range []wayout.Config{{}, {Mode: wayout.Off}, {Mode: wayout.Auto}, {Require: wayout.Network}, {Mode: wayout.Mode(wayout.Network), Require: wayout.Landlock, Ports: []uint16{5432, 6379}}} {
 		if err := (&Spec{Egress: egress, Pod: Pod{Image: "image"}}).validatePod(); err != nil {
 			t.Errorf("%+v: %v", egress, err)
 		}
@@ -48,7 +52,7 @@ func TestEgressThatCannotBeMet(t *testing.T) {
 }
 
 func TestLocalSandboxCannotHaveANetworkOfItsOwn(t *testing.T) {
-	for field, egress := range map[string]Egress{"Egress.Mode": {Mode: EgressNetwork}, "Egress.Require": {Require: podapi.EgressNetwork}} {
+	for field, egress := range map[string]wayout.Config{"Egress.Mode": {Mode: wayout.Mode(wayout.Network)}, "Egress.Require": {Require: wayout.Network}} {
 		if wrong, ok := errors.AsType[*SpecError]((&Spec{Egress: egress}).checkLocalEgress()); !ok || wrong.Field != field {
 			t.Errorf("%+v: %v", egress, wrong)
 		}
@@ -57,7 +61,7 @@ func TestLocalSandboxCannotHaveANetworkOfItsOwn(t *testing.T) {
 
 // What a pod is made with says the same whenever the agent starts, and whoever makes the pod again.
 func TestPodSaysHowItsCommandsLeave(t *testing.T) {
-	spec := Spec{ID: "a", Egress: Egress{Require: podapi.EgressNetwork, LocalPorts: []int{6379, 5432}}, Pod: Pod{Image: "image", Main: []string{"main"}}}
+	spec := Spec{ID: "a", Egress: wayout.Config{Require: wayout.Network, Ports: []uint16{6379, 5432}}, Pod: Pod{Image: "image", Main: []string{"main"}}}
 	pod := manifest(&spec, "n", nil, time.Now())
 	for _, want := range []corev1.EnvVar{{Name: "PODAGENT_EGRESS", Value: "auto"}, {Name: "PODAGENT_EGRESS_REQUIRE", Value: "network"}} {
 		if !slices.Contains(pod.Spec.Containers[0].Env, want) {
@@ -74,8 +78,8 @@ func TestPodSaysHowItsCommandsLeave(t *testing.T) {
 
 // A cluster's policy takes the network only from pods whose commands are to have none.
 func TestPodsAreIsolatedByALabel(t *testing.T) {
-	for mode, want := range map[EgressMode]bool{"": false, EgressOff: false, EgressAdvisory: false, EgressAuto: true, EgressLandlock: true, EgressNetwork: true} {
-		pod := manifest(&Spec{ID: "a", Egress: Egress{Mode: mode}, Pod: Pod{Image: "image"}}, "n", nil, time.Now())
+	for mode, want := range map[wayout.Mode]bool{"": false, wayout.Off: false, wayout.Mode(wayout.Advisory): false, wayout.Auto: true, wayout.Mode(wayout.Landlock): true, wayout.Mode(wayout.Network): true} {
+		pod := manifest(&Spec{ID: "a", Egress: wayout.Config{Mode: mode}, Pod: Pod{Image: "image"}}, "n", nil, time.Now())
 		if isTunnelled(pod) != want {
 			t.Errorf("mode %q: labels %v", mode, pod.Labels)
 		}
@@ -83,7 +87,7 @@ func TestPodsAreIsolatedByALabel(t *testing.T) {
 }
 
 func TestPodWithoutEgressIsAsItWas(t *testing.T) {
-	without, off := manifest(&Spec{ID: "a", Pod: Pod{Image: "image"}}, "n", nil, time.Time{}), manifest(&Spec{ID: "a", Egress: Egress{Mode: EgressOff}, Pod: Pod{Image: "image"}}, "n", nil, time.Time{})
+	without, off := manifest(&Spec{ID: "a", Pod: Pod{Image: "image"}}, "n", nil, time.Time{}), manifest(&Spec{ID: "a", Egress: wayout.Config{Mode: wayout.Off}, Pod: Pod{Image: "image"}}, "n", nil, time.Time{})
 	if a, b := without.Annotations[podmeta.AnnotationSpec], off.Annotations[podmeta.AnnotationSpec]; a != b || strings.Contains(a, "egress") {
 		t.Errorf("%s\n%s", a, b)
 	}
@@ -94,7 +98,7 @@ func TestPodWithoutEgressIsAsItWas(t *testing.T) {
 
 func TestDriftSaysAnotherEgress(t *testing.T) {
 	pod := manifest(&Spec{ID: "a", Pod: Pod{Image: "image"}}, "n", nil, time.Now())
-	got := driftOf(pod, &Spec{ID: "a", Egress: Egress{Require: podapi.EgressLandlock, LocalPorts: []int{80}}, Pod: Pod{Image: "image"}})
+	got := driftOf(pod, &Spec{ID: "a", Egress: wayout.Config{Require: wayout.Landlock, Ports: []uint16{80}}, Pod: Pod{Image: "image"}})
 	want := []string{`egress is unset, not "auto"`, `egressPorts is unset, not [80]`, `egressRequire is unset, not "landlock"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -103,7 +107,7 @@ func TestDriftSaysAnotherEgress(t *testing.T) {
 
 // A pod of a pool is taken only if it was made as the sandbox is to be.
 func TestPoolServesSandboxesOfItsEgressAlone(t *testing.T) {
-	open, closed := Spec{Pod: Pod{Image: "i"}}, Spec{Egress: Egress{Mode: EgressAuto}, Pod: Pod{Image: "i"}}
+	open, closed := Spec{Pod: Pod{Image: "i"}}, Spec{Egress: wayout.Config{Mode: wayout.Auto}, Pod: Pod{Image: "i"}}
 	for _, test := range []struct{ pool, asked Spec }{{open, closed}, {closed, open}} {
 		pod := warmPod(test.pool)
 		if got := joined(driftOf(pod, &test.asked)); !strings.Contains(got, "egress is") {
@@ -120,13 +124,13 @@ func TestPoolServesSandboxesOfItsEgressAlone(t *testing.T) {
 
 // What the Spec requires counts, and so does what the pod was made with: whoever opens it has no Spec.
 func TestLessThanIsRequiredIsAnError(t *testing.T) {
-	levels := []podapi.EgressLevel{podapi.EgressOpen, podapi.EgressAdvisory, podapi.EgressLandlock, podapi.EgressNetwork}
-	for _, made := range []podapi.EgressLevel{"", podapi.EgressLandlock, podapi.EgressNetwork} {
-		pod := manifest(&Spec{ID: "a", Egress: Egress{Require: made}, Pod: Pod{Image: "i"}}, "n", nil, time.Now())
+	levels := []wayout.Level{wayout.Open, wayout.Advisory, wayout.Landlock, wayout.Network}
+	for _, made := range []wayout.Level{"", wayout.Landlock, wayout.Network} {
+		pod := manifest(&Spec{ID: "a", Egress: wayout.Config{Require: made}, Pod: Pod{Image: "i"}}, "n", nil, time.Now())
 		o := (&cluster{log: (&Local{}).log()}).openPod(pod)
-		for _, asked := range []podapi.EgressLevel{"", podapi.EgressLandlock, podapi.EgressNetwork} {
+		for _, asked := range []wayout.Level{"", wayout.Landlock, wayout.Network} {
 			for i, is := range levels {
-				err := o.checkEgress(&Spec{Egress: Egress{Require: asked}}, podapi.Info{Egress: podapi.EgressInfo{Level: is, Missing: "because"}})
+				err := o.checkEgress(&Spec{Egress: wayout.Config{Require: asked}}, podapi.Info{Egress: wayout.Info{Level: is, Missing: "because"}})
 				required := max(slices.Index(levels, made), slices.Index(levels, asked))
 				if fails := i < required; errors.Is(err, ErrEgress) != fails || err != nil != fails {
 					t.Errorf("made with %q, asked for %q, it is %q: %v", made, asked, is, err)
@@ -141,7 +145,7 @@ func TestLessThanIsRequiredIsAnError(t *testing.T) {
 
 // A level that this launcher does not know is no stronger than what it knows.
 func TestUnknownLevelIsNone(t *testing.T) {
-	if why := unmet(podapi.EgressLandlock, podapi.EgressInfo{Level: "best"}); why == "" {
+	if why := unmet(wayout.Landlock, wayout.Info{Level: "best"}); why == "" {
 		t.Error("it counts")
 	}
 }

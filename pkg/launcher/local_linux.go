@@ -47,7 +47,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		}
 		return nil, err
 	}
-	sandbox.Created, sandbox.Drift = created, p.Egress.driftOf(&spec.Egress)
+	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())
 	return sandbox, nil
 }
 

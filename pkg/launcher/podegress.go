@@ -7,6 +7,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // checkEgress returns ErrEgress if commands are kept from the network by less than the Spec
@@ -19,7 +20,7 @@ func (o *openPod) checkEgress(spec *Spec, info podapi.Info) error {
 	if why := unmet(required, info.Egress); why != "" {
 		return o.podError(o.pod, ErrEgress, "", why)
 	}
-	if asked := spec.Egress.mode(); asked != "" && !info.Egress.Level.AtLeast(podapi.EgressLandlock) {
+	if asked := spec.egress().Mode; asked != "" && !info.Egress.Level.AtLeast(wayout.Landlock) {
 		o.log.Warn(ErrEgress.Error(), "sandbox", o.pod.Annotations[podmeta.AnnotationID], "mode", asked, "missing", info.Egress.Missing)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -49,7 +49,7 @@ func podLabels(spec *Spec) map[string]string {
 	maps.Copy(labels, spec.Pod.Labels)
 	labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
 	labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
-	if spec.Egress.isolates() {
+	if isolates(spec.egress().Mode) {
 		labels[podmeta.LabelEgress] = podmeta.ByTunnel
 	}
 	return labels
@@ -135,7 +135,7 @@ func serveCommand(spec *Spec) []string {
 			command = append(command, "--read-only="+literal(v.Path))
 		}
 	}
-	command = append(command, spec.Egress.portFlags()...)
+	command = append(command, egressPortFlags(spec.egress())...)
 	if len(spec.Pod.Main) > 0 {
 		command = append(command, "--")
 	}
@@ -176,11 +176,12 @@ func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.En
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
 		}},
 	}
-	if mode := spec.Egress.mode(); mode != "" { // an agent that is too old ignores these
-		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS", Value: string(mode)})
+	e := spec.egress()
+	if e.Mode != "" { // an agent that is too old ignores these
+		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS", Value: string(e.Mode)})
 	}
-	if required := spec.Egress.Require; required != "" {
-		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS_REQUIRE", Value: string(required)})
+	if e.Require != wayout.Open {
+		env = append(env, corev1.EnvVar{Name: "PODAGENT_EGRESS_REQUIRE", Value: string(e.Require)})
 	}
 	return env
 }
@@ -198,9 +199,9 @@ type traits struct {
 	Workdir        string                      `json:"workdir"`
 	Profile        Profile                     `json:"profile"`
 	Confine        string                      `json:"confine,omitempty"`
-	Egress         EgressMode                  `json:"egress,omitempty"`
-	EgressRequire  podapi.EgressLevel          `json:"egressRequire,omitempty"`
-	EgressPorts    []int                       `json:"egressPorts,omitempty"`
+	Egress         wayout.Mode                 `json:"egress,omitempty"`
+	EgressRequire  wayout.Level                `json:"egressRequire,omitempty"`
+	EgressPorts    []uint16                    `json:"egressPorts,omitempty"`
 	ServiceAccount string                      `json:"serviceAccount,omitempty"`
 	Deadline       string                      `json:"activeDeadline"`
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -221,6 +222,7 @@ type traits struct {
 }
 
 func traitsOf(spec *Spec) traits {
+	egress := spec.egress()
 	return traits{
 		Image:          spec.Pod.Image,
 		AgentImage:     spec.Pod.AgentImage,
@@ -231,9 +233,9 @@ func traitsOf(spec *Spec) traits {
 		Workdir:        spec.workdir(),
 		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
 		Confine:        spec.Pod.Confine,
-		Egress:         spec.Egress.mode(),
-		EgressRequire:  spec.Egress.Require,
-		EgressPorts:    spec.Egress.ports(),
+		Egress:         egress.Mode,
+		EgressRequire:  egress.Require,
+		EgressPorts:    egress.Ports,
 		ServiceAccount: spec.Pod.ServiceAccount,
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // A sandbox's directory has the name podmeta.NameOf(id), and these files.
@@ -29,9 +30,9 @@ type record struct {
 	Created time.Time         `json:"created"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	// These are bytes, because they need not be UTF-8.
-	Env       [][]byte `json:"env,omitempty"`
-	Protected [][]byte `json:"protected,omitempty"`
-	Egress    Egress   `json:"egress,omitzero"`
+	Env       [][]byte      `json:"env,omitempty"`
+	Protected [][]byte      `json:"protected,omitempty"`
+	Egress    wayout.Config `json:"egress,omitzero"`
 }
 
 // place is the location of a sandbox's state.
@@ -73,7 +74,7 @@ func (p *place) create(ctx context.Context, spec Spec) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.Egress}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress()}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // Sandbox is a place for untrusted work, with the client of its agent: files, search,
@@ -17,7 +18,7 @@ type Sandbox struct {
 	Workdir string // where relative paths start, as a path in the sandbox
 	// Egress says by which ways commands could leave the sandbox when it was opened. Behind a gateway
 	// it is empty: Info has it there, too.
-	Egress podapi.EgressInfo
+	Egress wayout.Info
 	// Created says that this Launch made the sandbox, not just a pod for kept files.
 	Created bool
 	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec

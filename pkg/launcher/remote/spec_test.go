@@ -17,6 +17,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/remote"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // What becomes of a field of a Spec: JSON of a create, or nothing of a gateway's.
@@ -41,7 +42,7 @@ var fields = map[string]struct {
 	"Git.Username":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Username: "u", Password: "p"} }, `{"git":{"url":"https://h/r","username":"u","password":"p"}}`},
 	"Git.Password":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Password: "p"} }, `{"git":{"url":"https://h/r","password":"p"}}`},
 	"Git.Timeout":         {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Timeout: 1} }, refused},
-	"Egress":              {func(s *launcher.Spec) { s.Egress.Mode = launcher.EgressAuto }, refused},
+	"Egress":              {func(s *launcher.Spec) { s.Egress.Mode = wayout.Auto }, refused},
 	"Pod.Image":           {func(s *launcher.Spec) { s.Pod.Image = "i" }, `{"image":"i"}`},
 	"Pod.AgentImage":      {func(s *launcher.Spec) { s.Pod.AgentImage = "i" }, refused},
 	"Pod.Main":            {func(s *launcher.Spec) { s.Pod.Main = []string{"x"} }, refused},
