@@ -35,8 +35,8 @@ func (r *refusal) answer() answer {
 	if r.rules != "" {
 		fmt.Fprintf(&b, "Allowed here: %s\n", r.rules)
 	}
-	if r.allow != "" {
-		ask := fmt.Sprintf("ask the user to allow %s (--allow-host %[1]s)", r.allow)
+	if rule := r.wanted(); rule != "" {
+		ask := fmt.Sprintf("ask the user to allow %s (--allow-host %[1]s)", rule)
 		a.phrase += "; " + ask
 		fmt.Fprintf(&b, "Trying again does not help. If the task needs it, %s.\n", ask)
 	}

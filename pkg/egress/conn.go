@@ -96,10 +96,12 @@ func splice(a, b halves) {
 
 // carry carries one direction. If it does not end well, it resets both connections.
 func carry(to, from halves) {
-	buffer := buffers.Get().(*[copyBuffer]byte)
-	defer buffers.Put(buffer)
+	var b flowBuffer
+	defer b.free()
 	for {
-		n, err := from.Read(buffer[:])
+		buffer := b.next()
+		n, err := from.Read(buffer)
+		b.got(n)
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				break
@@ -115,4 +117,34 @@ func carry(to, from halves) {
 	}
 	reset(to)
 	reset(from)
+}
+
+// flowBuffer is the buffer of a direction: a large one while much comes at once, and
+// otherwise a small one, since most connections wait most of the time.
+type flowBuffer struct {
+	small [idleBuffer]byte
+	large *[copyBuffer]byte // nil while the small one does
+	much  bool              // came last
+}
+
+// next returns the buffer for the next read. The one before is free then.
+func (b *flowBuffer) next() []byte {
+	switch {
+	case !b.much:
+		b.free()
+		return b.small[:]
+	case b.large == nil:
+		b.large = buffers.Get().(*[copyBuffer]byte)
+	}
+	return b.large[:]
+}
+
+// got says how much a read got.
+func (b *flowBuffer) got(n int) { b.much = n >= len(b.small) }
+
+func (b *flowBuffer) free() {
+	if b.large != nil {
+		buffers.Put(b.large)
+		b.large = nil
+	}
 }

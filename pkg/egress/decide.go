@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -31,8 +32,9 @@ type Decision struct {
 	// ID is the same in all decisions about one try: of one that was allowed a check
 	// can refuse later what it sends.
 	ID uint64 `json:"id"`
-	// Host and Port are what was asked for. Host is in its canonical form, or has what
-	// the client wrote, up to 300 bytes, if that is none.
+	// Host and Port are what was asked for. Host is in its canonical form. If it is no
+	// host, it is what the client wrote, up to 100 characters, quoted as in Go. It is "" for
+	// a connection that was not admitted.
 	Host string `json:"host"`
 	Port int    `json:"port,omitempty"`
 	// Address is the one that was dialled. It is invalid if none was.
@@ -61,19 +63,18 @@ const (
 type refusal struct {
 	reason string // for the host's owner
 	public string // for the sandbox, if it may not know all of the reason
-	allow  string // what the user would have to allow, "" if no rule helps
+	allow  string // the rule that would help, "" if none would
+	ask    string // the same for the sandbox, if it may not know all of it
 	rules  string // what is allowed, for the sandbox
 }
 
 func (r *refusal) Error() string { return r.reason }
 
+// wanted returns the rule that the sandbox may ask for.
+func (r *refusal) wanted() string { return cmp.Or(r.ask, r.allow) }
+
 // told returns what the sandbox may know of the reason.
-func (r *refusal) told() string {
-	if r.public != "" {
-		return r.public
-	}
-	return r.reason
-}
+func (r *refusal) told() string { return cmp.Or(r.public, r.reason) }
 
 // grant is what a policy allows for a target.
 type grant struct {
@@ -144,7 +145,8 @@ func (p Policy) checkAddress(addr netip.Addr, t target, own ranges) error {
 	return &refusal{
 		reason: fmt.Sprintf("%s resolves to %v, which is %s (%v), and no rule names it", t.name, addr, r.class, r.prefix),
 		public: fmt.Sprintf("%s resolves to an address that is %s, and no rule names it", t.name, r.class),
-		allow:  fmt.Sprintf("%s=ADDRESS:%d", t.name, t.port),
+		allow:  Rule{form: exactName, name: t.name, pinned: addr, ports: []uint16{t.port}}.String(),
+		ask:    fmt.Sprintf("%s=ADDRESS:%d", t.name, t.port),
 		rules:  p.shown(),
 	}
 }

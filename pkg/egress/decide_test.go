@@ -177,12 +177,12 @@ func TestDenialsTellTheSandboxNoAddress(t *testing.T) {
 	if !errors.As(err, &r) {
 		t.Fatalf("got %v", err)
 	}
-	for _, text := range []string{r.told(), r.allow, p.shown()} {
+	for _, text := range []string{r.told(), r.wanted(), r.answer().body, r.answer().phrase} {
 		if strings.Contains(text, "10.") {
 			t.Errorf("the sandbox is told %q", text)
 		}
 	}
-	if !strings.Contains(r.reason, "10.1.2.3") {
-		t.Errorf("the log says %q", r.reason)
+	if !strings.Contains(r.reason, "10.1.2.3") || r.allow != "intranet.test=10.1.2.3:443" {
+		t.Errorf("the log says %q, allow %s", r.reason, r.allow)
 	}
 }

@@ -296,3 +296,16 @@ func TestCloseEndsAllConnections(t *testing.T) {
 		t.Error("the listener is still open")
 	}
 }
+
+func TestOnlyMovingConnectionsHaveLargeBuffers(t *testing.T) {
+	var b flowBuffer
+	for i, c := range []struct{ got, want int }{{1, idleBuffer}, {idleBuffer, idleBuffer}, {copyBuffer, copyBuffer}, {1, copyBuffer}, {1, idleBuffer}} {
+		if n := len(b.next()); n != c.want {
+			t.Errorf("read %d has a buffer of %d bytes, want %d", i, n, c.want)
+		}
+		b.got(c.got)
+	}
+	if b.next(); b.large != nil {
+		t.Error("a large buffer is kept")
+	}
+}

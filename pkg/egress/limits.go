@@ -4,13 +4,15 @@ import "time"
 
 // The bounds of one sandbox's proxy.
 const (
-	// mostConnections may be open at once. Each has two buffers.
+	// mostConnections may be open at once.
 	mostConnections = 512
 	// mostTurnedAway of those beyond get an answer at once, the others a reset.
 	mostTurnedAway = 32
 	// copyBuffer is how much of a direction's bytes is in the proxy, beside what the
 	// kernel and the tunnel hold.
 	copyBuffer = 32 << 10
+	// idleBuffer is for a direction in which little comes at once.
+	idleBuffer = 2 << 10
 	// largestHeader bounds the headers of a request and of an answer.
 	largestHeader = 64 << 10
 	// headerTime is for a request's headers, for a SOCKS5 handshake, and for a TLS hello

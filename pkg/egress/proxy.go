@@ -110,7 +110,7 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-var errTooMany = errors.New("too many connections are open")
+var errTooMany = errors.New("too many connections are open: close some, and try again")
 
 // admit takes a connection, if there is a slot for it and the owner of the proxy lets it in.
 func (p *proxy) admit(conn net.Conn) (*client, error) {
@@ -145,15 +145,15 @@ func (p *proxy) accept(conn net.Conn) *client {
 	return c
 }
 
-// turnAway answers a connection for which there is no slot, if not too many others are
-// being answered.
+// turnAway answers a connection that was not admitted, if not too many others are being
+// answered.
 func (p *proxy) turnAway(conn net.Conn, err error) {
 	p.log(Decision{Time: time.Now(), Verdict: Denied, ID: p.ids.Add(1), Reason: err.Error()})
 	c := newClient(conn, func() {})
 	select {
 	case p.away <- struct{}{}:
 		defer func() { <-p.away }()
-		goodbye(c, answer{http.StatusServiceUnavailable, err.Error(), err.Error() + ": close some, and try again\n"}.raw())
+		goodbye(c, answer{http.StatusServiceUnavailable, "Egress refused: " + err.Error(), "Egress refused: " + err.Error() + ".\n"}.raw())
 	default:
 		reset(c)
 	}

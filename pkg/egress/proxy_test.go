@@ -119,3 +119,14 @@ func TestRealCurl(t *testing.T) {
 		}
 	}
 }
+
+func TestDecisionsQuoteWhatIsNoHost(t *testing.T) {
+	f := newFront(t, Options{}, "*")
+	if reply, _ := f.socks(t, "a\nverdict=allowed \xff\u2028"+strings.Repeat("x", 200), 443); reply != socksNotAllowed {
+		t.Errorf("SOCKS5 reply %d", reply)
+	}
+	d := f.decision(0)
+	if want := `"a\nverdict=allowed \xff\u2028`; !strings.HasPrefix(d.Host, want) || len(d.Host) > 150 || d.Verdict != Denied {
+		t.Errorf("got %+v", d)
+	}
+}

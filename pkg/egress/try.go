@@ -26,7 +26,7 @@ type try struct {
 // newTry makes a try of what a client asks for. The error is a *refusal, which it has
 // told.
 func (p *proxy) newTry(protocol, host, port string) (*try, error) {
-	t := &try{proxy: p, id: p.ids.Add(1), protocol: protocol, host: host[:min(len(host), 300)]}
+	t := &try{proxy: p, id: p.ids.Add(1), protocol: protocol, host: fmt.Sprintf("%+.100q", host)}
 	t.port, _ = strconv.Atoi(port)
 	var err error
 	if t.target, err = newTarget(host, port); err != nil {
