@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -397,15 +398,25 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		_, err := c.KillStrays(ctx)
 		return err
 	},
-	"Ports/Dial": func(ctx context.Context, c *podapi.Client, _ string) error {
-		conn, err := c.Dial(ctx, 80)
+	"Ports/Dial":   func(ctx context.Context, c *podapi.Client, _ string) error { return drained(c.Dial(ctx, 80)) },
+	"Egress/Carry": func(ctx context.Context, c *podapi.Client, _ string) error { return drained(c.Carry(ctx, 1)) },
+	"Egress/Serve": func(ctx context.Context, c *podapi.Client, _ string) error {
+		l, err := farend.Listen(ctx, c, farend.Options{})
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
-		_, err = io.Copy(io.Discard, conn)
-		return err
+		return l.Close()
 	},
+}
+
+// drained reads a connection to its end.
+func drained(conn net.Conn, err error) error {
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.Copy(io.Discard, conn)
+	return err
 }
 
 // callOf returns the call that a lie is for.

@@ -246,6 +246,12 @@ var lies = map[string]lie{
 	"Ports/Dial: after the end":    {answer: once(opened(), &pb.DialResponse{Kind: &pb.DialResponse_End{End: &pb.DialEnd{}}}, &pb.DialResponse{Kind: &pb.DialResponse_End{End: &pb.DialEnd{}}}), want: errNone},
 	"Ports/Dial: unknown":          {answer: once(opened(), &pb.DialResponse{})},
 	"Ports/Dial: cut":              {answer: once(opened()), want: podapi.ErrCut},
+
+	"Egress/Carry: not opened":       {answer: once(&pb.DialResponse{Kind: &pb.DialResponse_End{}})},
+	"Egress/Carry: beyond the limit": {answer: endless(opened(), &pb.DialResponse{Kind: &pb.DialResponse_Data{Data: make([]byte, 1<<20)}})},
+	"Egress/Carry: cut":              {answer: once(opened()), want: podapi.ErrCut},
+	"Egress/Serve: cut":              {answer: once(), want: podapi.ErrCut},
+	"Egress/Serve: long error":       {answer: refusal(codes.Unknown, long)},
 }
 
 var (
