@@ -25,7 +25,7 @@ func (g *Gateway) execOperations() {
 	content[jsonType] = &huma.MediaType{Schema: g.schema(reflect.TypeFor[Result]())}
 	g.rawWith(huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: sandboxRoot + "/exec", Summary: "Run a command",
-		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " +
+		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " + linesDoc +
 			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it. " +
 			"A gateway that ends does not end it: lines break off with one of type reconnect, and the answer of a command that takes too long is 503, with its exec_id. " +
 			"Its output goes on at another gateway, by read-output.",
@@ -166,6 +166,7 @@ func (c *rawCall) execResult(cmd *podapi.Cmd) error {
 }
 
 func (c *rawCall) execLines(cmd *podapi.Cmd) error {
+	defer c.keepLines()()
 	lines := &outputLines{call: c}
 	stdout, stderr := lines.of("stdout"), lines.of("stderr")
 	cmd.Stdout, cmd.Stderr, cmd.StdoutAt, cmd.StderrAt = stdout, stderr, stdout.at, stderr.at

@@ -13,7 +13,7 @@ var (
 	NewSessionID = newSessionID
 )
 
-// SetSilence sets after which time the caller of a terminal is asked for a sign of life.
+// SetSilence sets after which time streams give a sign of life, and the callers of terminals are asked for one.
 func SetSilence(g *Gateway, d time.Duration) { g.silence = d }
 
 // SetPatience sets how long callers wait for a sandbox.

@@ -80,7 +80,7 @@ type Gateway struct {
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
 	failing   *rate.Sometimes // logs that acts cannot be recorded
-	silence   time.Duration   // after which the caller of a terminal is asked for a sign of life
+	silence   time.Duration   // after which a stream gives a sign of life, and the caller of a terminal is asked for one
 }
 
 // New returns a gateway.

@@ -48,7 +48,8 @@ const (
 	// heldFor is how long a sandbox stays open after its last use. Its connection ends a minute
 	// after its last call in any case.
 	heldFor = 10 * time.Minute
-	// silence is how long a stream of events is silent: proxies close those of a minute.
+	// silence is how long a stream of events, or an answer in lines, is silent: proxies close those of a
+	// minute.
 	silence = 15 * time.Second
 	// keptConns and keptFor bound the connections to a server in a sandbox that wait for another
 	// request. Each keeps the sandbox's own connection from ending, so they are kept for less

@@ -23,7 +23,7 @@ func (g *Gateway) processOperations() {
 	execID.Required = true
 	g.raw(huma.Operation{
 		OperationID: "read-output", Method: http.MethodGet, Path: processes + "/{exec_id}/output", Summary: "Read the output of a command, from an offset on",
-		Description: "Output that the sandbox no longer has is left out: the first part begins at a higher offset. " +
+		Description: "Output that the sandbox no longer has is left out: the first part begins at a higher offset. " + linesDoc +
 			"A last line of type reconnect says where it goes on at another gateway, because this one ends.",
 		Parameters: []*huma.Param{
 			execID,
@@ -107,9 +107,13 @@ func (c *rawCall) output() error {
 			return err
 		}
 	}
+	defer c.keepLines()()
 	stdout, stderr := lines.of("stdout"), lines.of("stderr")
 	o.Stdout, o.StdoutAt, o.Stderr, o.StderrAt = stdout, stdout.at, stderr, stderr.at
 	p, err := c.sandbox.Attach(c, c.r.PathValue("exec_id"), o)
+	if err == nil {
+		err = c.beginLines()
+	}
 	if err != nil {
 		return err
 	}

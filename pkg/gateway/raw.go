@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -31,6 +33,9 @@ type rawCall struct {
 	began   bool         // the answer has, so that an error can change nothing of it
 	started func()       // what to call when the command that the call runs has started: see starting
 	ends    bool         // the command that the call runs ends when the caller leaves
+	silence time.Duration
+	lining  sync.Mutex    // of the lines of an answer
+	said    chan struct{} // gets something after lines: see keepLines
 }
 
 // raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
@@ -50,7 +55,7 @@ func (g *Gateway) rawWith(op huma.Operation, read func(*rawCall) (Detail, error)
 	g.api.OpenAPI().AddOperation(&op)
 	g.api.Adapter().Handle(&op, g.api.Middlewares().Handler(func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)
-		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas, streams: g.streams}
+		c := &rawCall{Context: ctx.Context(), w: w, r: r, op: &op, schemas: g.api.OpenAPI().Components.Schemas, streams: g.streams, silence: g.silence}
 		detail, err := c.readWith(read)
 		if err == nil {
 			err = begin(c, detail)
@@ -223,8 +228,14 @@ func (c *rawCall) line(v any, atOnce bool) error {
 	if err := c.Err(); err != nil {
 		return err // the caller has left, or is told no more
 	}
+	c.lining.Lock()
+	defer c.lining.Unlock()
 	if !c.began {
 		c.begin(linesType)
+	}
+	select {
+	case c.said <- struct{}{}:
+	default:
 	}
 	if err := json.NewEncoder(c.w).Encode(v); err != nil || !atOnce {
 		return err

@@ -16,7 +16,7 @@ func (g *Gateway) searchOperations() {
 	pattern := param("query", "pattern", huma.TypeString, "the pattern, in doublestar's syntax, such as src/**/*.go")
 	pattern.Required = true
 	g.raw(huma.Operation{
-		OperationID: "glob", Method: http.MethodGet, Path: sandboxRoot + "/glob", Summary: "Find files by their names",
+		OperationID: "glob", Method: http.MethodGet, Path: sandboxRoot + "/glob", Summary: "Find files by their names", Description: searchDoc,
 		Parameters: []*huma.Param{
 			pattern, sort,
 			param("query", "dir", huma.TypeString, "where a relative pattern starts: the workdir unless said otherwise"),
@@ -27,11 +27,14 @@ func (g *Gateway) searchOperations() {
 		Responses: map[string]*huma.Response{"200": {Description: "a line for each, and one at the end", Content: g.lineOf(reflect.TypeFor[GlobLine]())}},
 	}, (*rawCall).glob)
 	g.rawWith(huma.Operation{
-		OperationID: "grep", Method: http.MethodPost, Path: sandboxRoot + "/grep", Summary: "Find lines in files",
+		OperationID: "grep", Method: http.MethodPost, Path: sandboxRoot + "/grep", Summary: "Find lines in files", Description: searchDoc,
 		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf(jsonType, g.schema(reflect.TypeFor[GrepRequest]()))},
 		Responses:   map[string]*huma.Response{"200": {Description: "a line for each, and one at the end", Content: g.lineOf(reflect.TypeFor[GrepLine]())}},
 	}, (*rawCall).readGrep, (*rawCall).grep)
 }
+
+const searchDoc = "The answer comes in lines, as they are found. " + linesDoc +
+	"A search that fails after the first line is cut off, without one of type end."
 
 // GlobLine is a line of the answer to glob.
 type GlobLine struct {
@@ -61,6 +64,7 @@ func (c *rawCall) glob() error {
 	if err := c.flags(map[string]*bool{"ignore": &o.Ignore, "no_hidden": &o.NoHidden}); err != nil {
 		return err
 	}
+	defer c.keepLines()()
 	end := GlobLine{Type: "end"}
 	for m, err := range c.sandbox.Glob(c, c.query("pattern"), o) {
 		if end.Skipped, end.More, err = skipped(err); err != nil {
@@ -147,6 +151,7 @@ func (c *rawCall) grep() error {
 	if !ok {
 		return invalid("report must be lines, files or counts")
 	}
+	defer c.keepLines()()
 	stats := fsops.GrepStats{}
 	end := GrepLine{Type: "end"}
 	for r, err := range c.sandbox.Grep(c, in.Pattern, fsops.GrepOptions{

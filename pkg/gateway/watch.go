@@ -85,7 +85,7 @@ func (c *rawCall) watch(g *Gateway) error {
 			if err := c.event(f.event, changeOf(f.WatchEvent)); err != nil {
 				return err
 			}
-		case <-time.After(silence):
+		case <-time.After(c.silence):
 			if err := c.comment(); err != nil {
 				return err
 			}
