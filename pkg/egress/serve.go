@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -62,11 +63,39 @@ type Server struct {
 // the sandbox is gone. It returns once it serves or stands by. [podapi.ErrVersion] if the agent is
 // too old.
 func Serve(ctx context.Context, client *podapi.Client, opts Options) (*Server, error) {
-	l, err := farend.Listen(ctx, client, farend.Options{Generation: opts.Generation, Exclusive: opts.Exclusive, Changed: opts.Changed})
+	listening := farend.Options{Generation: opts.Generation, Exclusive: opts.Exclusive, Changed: opts.Changed}
+	ctx, cancel := context.WithCancel(ctx)
+	opens, err := prepare(ctx, client, opts, &listening)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	return start(ctx, l, opts, nil), nil
+	l, err := farend.Listen(ctx, client, listening)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := start(ctx, l, opts, opens)
+	go func() {
+		<-s.done
+		cancel()
+	}()
+	return s, nil
+}
+
+// prepare makes a sandbox ready for the secrets. It returns what opens TLS for them, nil
+// without any.
+func prepare(ctx context.Context, client *podapi.Client, opts Options, listening *farend.Options) (opener, error) {
+	o, err := newTLSOpener(opts)
+	if o == nil {
+		return nil, err
+	}
+	t, err := o.install(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the sandbox for secrets: %w", err)
+	}
+	listening.Env, listening.Changed = t.env(), t.keep(ctx, opts)
+	return o, nil
 }
 
 // Done is closed when serving has ended; [Server.Close] then returns why.
