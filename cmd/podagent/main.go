@@ -16,6 +16,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -105,6 +106,8 @@ func status(err error, stderr io.Writer) int {
 	switch {
 	case errors.As(err, new(usageError)):
 		return exitUsage
+	case errors.Is(err, agent.ErrWayOut):
+		return wayout.ExitStatus
 	case render.SearchFailed(err):
 		return render.ExitSearchFailed
 	}

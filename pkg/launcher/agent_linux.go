@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // startAgent starts the agent of the sandbox at p, and waits until it listens.
@@ -63,6 +65,9 @@ func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 		}
 		select {
 		case <-agent.ended:
+			if exit, ok := errors.AsType[*exec.ExitError](agent.err); ok && exit.ExitCode() == wayout.ExitStatus {
+				return fmt.Errorf("%w: the agent ended at once: %s", ErrEgress, p.lastLog())
+			}
 			return fmt.Errorf("the agent ended at once (%v): %s", exitText(agent.err), p.lastLog())
 		case <-ctx.Done():
 			return context.Cause(ctx)

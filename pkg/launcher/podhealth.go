@@ -73,6 +73,9 @@ func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 		if t := neverRan(status); t != nil {
 			return t.Reason, t.Message, ErrCannotStart
 		}
+		if t := leaked(pod, status); t != nil {
+			return t.Reason, t.Message, ErrEgress
+		}
 		if w := status.State.Waiting; w != nil {
 			if class := s.readWaiting(w.Reason); class != nil && !isRecovering(status) {
 				return w.Reason, last(status, w.Message), class

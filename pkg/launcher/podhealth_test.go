@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // waiting returns a pod whose container waits for this reason, after a run of
@@ -41,6 +44,15 @@ func unschedulable() *corev1.Pod {
 	}}}}
 }
 
+// leaking returns a pod whose agent has ended because commands could have left the sandbox, after a run of
+// so long, if the sandbox was made to keep them in.
+func leaking(ran time.Duration, egress wayout.Config) *corev1.Pod {
+	pod := waiting("CrashLoopBackOff", ran)
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode = wayout.ExitStatus
+	pod.Annotations = map[string]string{podmeta.AnnotationSpec: string(traitsOf(&Spec{Egress: egress}).json())}
+	return pod
+}
+
 func TestSymptomsTellSlowFromBroken(t *testing.T) {
 	running := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
 	for _, tt := range []struct {
@@ -55,6 +67,8 @@ func TestSymptomsTellSlowFromBroken(t *testing.T) {
 		{"two pulls failed", []*corev1.Pod{waiting("ErrImagePull", 0), waiting("ImagePullBackOff", 0), waiting("ErrImagePull", 0)}, ErrImage},
 		{"two pulls failed, one before", []*corev1.Pod{waiting("ImagePullBackOff", 0), waiting("ErrImagePull", 0)}, ErrImage},
 		{"no image can have that name", []*corev1.Pod{waiting("InvalidImageName", 0)}, ErrImage},
+		{"it would let commands out", []*corev1.Pod{leaking(11*time.Second, wayout.Config{Mode: wayout.Auto})}, ErrEgress},
+		{"its command ended with the same status", []*corev1.Pod{leaking(time.Second, wayout.Config{})}, ErrCrashLoop},
 		{"it cannot start", []*corev1.Pod{waiting("RunContainerError", 0)}, ErrCannotStart},
 		{"its start failed", []*corev1.Pod{notStarted("")}, ErrCannotStart},
 		{"its start failed again and again", []*corev1.Pod{notStarted("CrashLoopBackOff")}, ErrCannotStart},

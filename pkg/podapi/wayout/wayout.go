@@ -39,6 +39,10 @@ func ParseRequired(name string) (Level, error) {
 	return "", fmt.Errorf("%q is not landlock or network", name)
 }
 
+// ExitStatus is that of an agent which ends because its level is weaker than it must be: sysexits.h
+// calls it EX_CONFIG.
+const ExitStatus = 78
+
 // Mode says which level a sandbox is to have.
 type Mode string
 

@@ -80,6 +80,7 @@ func (s *egressService) farEndLeft(stream farEndStream) error {
 // lookAgain ends the agent if processes can leave the sandbox and must not.
 func (s *egressService) lookAgain(ctx context.Context) {
 	if err := s.wayOut.lookAgain(ctx); err != nil {
+		sayWhy(s.log, s.config.TerminationLog, err.Error())
 		s.fail(err)
 	}
 }

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +50,7 @@ func (c *Config) newWayOut(ctx context.Context) (*wayOut, *confine.Thread, error
 	w.fenced(fence, thread, missing)
 	if err := w.check(); err != nil {
 		w.close()
+		sayWhy(c.Log, c.TerminationLog, err.Error())
 		return nil, nil, err
 	}
 	if w.level != wayout.Open {
@@ -115,8 +118,17 @@ func (w *wayOut) check() error {
 	if w.level.AtLeast(want) {
 		return nil
 	}
-	return fmt.Errorf("processes could leave the sandbox: the way out must be of the level %s, but is only %s: %w", want, w.level, w.missing)
+	return fmt.Errorf("%w: the way out must be of the level %s, but is only %s: %s", ErrWayOut, want, cmp.Or(w.level, "off"), oneLine(cmp.Or(w.missing, errNotAsked)))
 }
+
+// oneLine returns the text of errors that were joined on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// ErrWayOut ends an agent whose processes could leave the sandbox by more ways than they may.
+var ErrWayOut = errors.New("processes could leave the sandbox")
+
+// errNotAsked says why a level is no stronger.
+var errNotAsked = errors.New("the agent was not told to look for a stronger one")
 
 // open returns the proxy, which begins to listen when it is first needed.
 func (w *wayOut) open(c *Config) (*egress.Proxy, error) {
@@ -142,7 +154,7 @@ func (w *wayOut) info() *pb.EgressInfo {
 	}
 	info := &pb.EgressInfo{Level: string(w.level), Port: uint32(w.proxy.Port()), Served: w.proxy.Served()}
 	if w.missing != nil {
-		info.Missing = w.missing.Error()
+		info.Missing = oneLine(w.missing)
 	}
 	return info
 }
