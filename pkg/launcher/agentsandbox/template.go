@@ -42,12 +42,16 @@ func (l *Launcher) Template(ctx context.Context, name string, replicas int, spec
 	}
 	meta := metav1.ObjectMeta{Name: name, Namespace: c.namespace}
 	t := template{ObjectMeta: meta, Spec: templateSpec{
-		blueprint: made, NetworkPolicyManagement: "Managed", NetworkPolicy: policyFor(c.k.Connection),
+		blueprint: made, NetworkPolicyManagement: "Managed", NetworkPolicy: policyFor(c.k.Connection, isTunnelled(made)),
 	}}
 	t.SetGroupVersionKind(extensions.WithKind("SandboxTemplate"))
 	p := warmPool{ObjectMeta: meta, Spec: warmPoolSpec{int32(replicas), nameRef{name}}}
 	p.SetGroupVersionKind(extensions.WithKind("SandboxWarmPool"))
-	return documents(templateComment, t, warmPoolComment, p)
+	comment := templateComment + openComment
+	if isTunnelled(made) {
+		comment = templateComment + tunnelComment
+	}
+	return documents(comment, t, warmPoolComment, p)
 }
 
 const (
@@ -56,8 +60,11 @@ const (
 # networkPolicyManagement is Managed, so that the controller keeps one policy for all of them,
 # and networkPolicy says which. Without it, the controller's own policy would let its router in,
 # which podagent does not need, and keep the pods from the cluster's DNS. Nobody may connect to
-# these pods. The orchestrator need not: a port-forward comes from the pod's own node. They may
-# connect to the DNS and to public addresses.
+# these pods. The orchestrator need not: a port-forward comes from the pod's own node.
+`
+	openComment = `# They may connect to the DNS and to public addresses.
+`
+	tunnelComment = `# They may connect to nobody: their commands leave by the connection to their agent.
 `
 	warmPoolComment = `# A new sandbox takes one of these (orchestrator up --backend agent-sandbox --pool NAME).
 `
@@ -119,9 +126,18 @@ func workspaceClaim(w launcher.Workspace) claimTemplate {
 	return t
 }
 
-// policyFor returns who may connect to the pods, and where these may connect to.
-func policyFor(connection launcher.Connection) *networkPolicy {
-	policy := &networkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{}, Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toPublic()}}
+// isTunnelled reports whether the network of the pods is to lead nowhere.
+func isTunnelled(b blueprint) bool {
+	return b.PodTemplate.Metadata.Labels[podmeta.LabelEgress] == podmeta.ByTunnel
+}
+
+// policyFor returns who may connect to the pods, and where these may connect to. Policies add up, so
+// this one must let nothing out that another is to keep in.
+func policyFor(connection launcher.Connection, tunnelled bool) *networkPolicy {
+	policy := &networkPolicy{Ingress: []networkingv1.NetworkPolicyIngressRule{}, Egress: []networkingv1.NetworkPolicyEgressRule{}}
+	if !tunnelled {
+		policy.Egress = append(policy.Egress, toDNS(), toPublic())
+	}
 	if connection == launcher.ByAddress {
 		policy.Ingress = append(policy.Ingress, fromOrchestrators())
 	}
