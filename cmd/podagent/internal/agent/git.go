@@ -45,6 +45,6 @@ func (s *gitService) checkout(ctx context.Context, r *pb.CheckoutRequest) (check
 	return checkout.Run(ctx, checkout.Options{
 		Dir: dir, URL: string(r.Url), Ref: string(r.Ref),
 		Username: string(r.Username), Password: string(r.Password),
-		Env: env, Processes: s.processes,
+		Env: env, Processes: s.processes, Relays: &s.wayOut.relays,
 	})
 }

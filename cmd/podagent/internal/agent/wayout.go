@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/egress"
 	"github.com/podagent/podagent/internal/delay"
@@ -27,6 +28,7 @@ const (
 // wayOut is the sandbox's way out.
 type wayOut struct {
 	config wayout.Config
+	relays checkout.Relays // which commands behind a fence must reach, too
 
 	mu      sync.Mutex
 	proxy   *egress.Proxy // nil until there is one
@@ -80,7 +82,11 @@ func (w *wayOut) settle(ctx context.Context, c *Config) (*confine.Fence, error) 
 	if mode == wayout.Mode(wayout.Advisory) || mode == wayout.Mode(wayout.Network) {
 		return nil, nil
 	}
-	return &confine.Fence{Ports: append([]uint16{uint16(proxy.Port())}, w.config.Ports...)}, nil
+	relays, err := w.relays.Listen()
+	if err != nil {
+		return nil, err
+	}
+	return &confine.Fence{Ports: append([]uint16{uint16(proxy.Port()), uint16(relays.Port)}, w.config.Ports...)}, nil
 }
 
 // leadsNowhere looks whether the network leads nowhere; where that is required, again until a policy
@@ -163,6 +169,7 @@ func (w *wayOut) info() *pb.EgressInfo {
 func (w *wayOut) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.relays.Close()
 	if w.proxy != nil {
 		w.proxy.Close()
 	}

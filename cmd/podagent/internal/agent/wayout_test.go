@@ -1,16 +1,20 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
@@ -60,5 +64,43 @@ func TestAgentEndsWhereItsLevelOfEgressCannotBe(t *testing.T) {
 		if ran, _ := filepath.Glob(filepath.Join(dir, "main-ran")); ran != nil {
 			t.Errorf("%s: its command ran", what)
 		}
+	}
+}
+
+// With credentials, git asks a relay on the loopback, which connects by the proxy.
+func TestCheckoutWithCredentialsWorksBehindAFence(t *testing.T) {
+	_, socket := serveTest(t, func(c *Config) { c.Egress.Mode = wayout.Mode(wayout.Landlock) })
+	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
+	l, _ := serveEgress(t, client, farend.Options{})
+	asked := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		r, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		user, _, _ := r.BasicAuth()
+		asked <- user + " " + r.URL.String()
+		_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	}()
+	info, err := client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Checkout(t.Context(), podapi.Checkout{Dir: info.Workdir, URL: "http://git.example/one.git", Username: "me", Password: "secret"})
+	if err == nil {
+		t.Error("a repository that is not there was checked out")
+	}
+	select {
+	case got := <-asked:
+		if want := "me http://git.example/one.git/info/refs?service=git-upload-pack"; got != want {
+			t.Errorf("the far end was asked for %q, want %q", got, want)
+		}
+	default:
+		t.Errorf("the far end was asked for nothing: %v", err)
 	}
 }

@@ -76,7 +76,8 @@ func TestMessagesKeepTheirBeginningAndEnd(t *testing.T) {
 // runIn returns a run in a new directory, with this environment.
 func runIn(t *testing.T, env ...string) *run {
 	dir := t.TempDir()
-	o := Options{Dir: dir, URL: "https://git.example/one.git", Username: "me", Password: "a/b c+d", Env: env}
+	o := Options{Dir: dir, URL: "https://git.example/one.git", Username: "me", Password: "a/b c+d", Env: env, Relays: &Relays{}}
+	t.Cleanup(o.Relays.Close)
 	return &run{Options: o, files: fsops.New(dir)}
 }
 

@@ -57,6 +57,8 @@ type Options struct {
 	Env []string
 	// Processes starts git.
 	Processes *proc.Manager
+	// Relays take git's requests if there are credentials.
+	Relays *Relays
 }
 
 // Result says what a checkout has done.

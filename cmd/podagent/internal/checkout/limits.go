@@ -21,8 +21,8 @@ const (
 	maxAuthorities = 4 << 20
 	// maxRefusal bounds the text with which a server refuses a request, in bytes.
 	maxRefusal = 16 << 10
-	// maxRelayed is how many connections the relay has at once: git uses one or two.
-	maxRelayed = 16
+	// maxRelayed is how many connections the relays have at once: git uses one or two.
+	maxRelayed = 64
 	// maxRelayHeader bounds the header of a request to the relay, and maxServerHeader
 	// that of the server's answer, in bytes.
 	maxRelayHeader  = 16 << 10

@@ -5,20 +5,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -35,7 +31,7 @@ type relay struct {
 	token  string // that git must send
 	user   *url.Userinfo
 	client *http.Client
-	open   atomic.Int32 // connections
+	ctx    context.Context // of the checkout
 
 	mu         sync.Mutex
 	repository *url.URL // where redirects have led to
@@ -45,44 +41,33 @@ type relay struct {
 // tokenHeader has the token that keeps other users of the machine out.
 const tokenHeader = "Podagent-Relay"
 
-// startRelay starts the relay, if there are credentials, until stop.
+// startRelay starts a relay, if there are credentials, until stop.
 func (r *run) startRelay(ctx context.Context) (stop func(), err error) {
 	if r.Username == "" && r.Password == "" {
 		return func() {}, nil
 	}
-	relay, err := r.newRelay(ctx)
+	life, end := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	relay, err := r.newRelay(life)
 	if err != nil {
 		return nil, err
 	}
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	address, err := r.Relays.Listen()
 	if err != nil {
 		return nil, err
 	}
-	relay.url = "http://" + listener.Addr().String() + "/repository"
-	server := &http.Server{
-		Handler: relay, ConnState: relay.count, ErrorLog: log.New(io.Discard, "", 0),
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxRelayHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	go server.Serve(listener)
+	relay.url = "http://" + address.String() + "/repository"
 	r.relay = relay
+	forget := r.Relays.serve(relay)
 	return func() {
-		server.Close()
+		forget()
+		end()
 		relay.client.CloseIdleConnections()
 	}, nil
-}
-
-// count closes the connections that are too many: anybody in the sandbox can connect.
-func (y *relay) count(conn net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if y.open.Add(1) > maxRelayed {
-			conn.Close()
-		}
-	case http.StateClosed:
-		y.open.Add(-1)
-	}
 }
 
 func (r *run) newRelay(ctx context.Context) (*relay, error) {
@@ -99,7 +84,7 @@ func (r *run) newRelay(ctx context.Context) (*relay, error) {
 		return nil, err
 	}
 	return &relay{
-		token: rand.Text(), user: url.UserPassword(r.Username, r.Password), repository: repository,
+		ctx: ctx, token: rand.Text(), user: url.UserPassword(r.Username, r.Password), repository: repository,
 		client: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
 	}, nil
 }
@@ -147,10 +132,6 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 func (y *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if subtle.ConstantTimeCompare([]byte(req.Header.Get(tokenHeader)), []byte(y.token)) != 1 {
-		http.Error(w, "this is not for you", http.StatusForbidden)
-		return
-	}
 	switch {
 	case req.Method == http.MethodGet && req.URL.Path == "/repository/info/refs" && req.URL.RawQuery == "service=git-upload-pack":
 		y.pass(w, req, "/info/refs")

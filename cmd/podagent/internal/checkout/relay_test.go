@@ -18,11 +18,13 @@ func TestRelayServesOneRepositoryReadOnlyWithTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var relays Relays
+	defer relays.serve(y)()
 	ask := func(method, target, token string) int {
 		req := httptest.NewRequest(method, target, strings.NewReader(""))
 		req.Header.Set(tokenHeader, token)
 		w := httptest.NewRecorder()
-		y.ServeHTTP(w, req)
+		relays.ServeHTTP(w, req)
 		return w.Code
 	}
 	const read = "/repository/info/refs?service=git-upload-pack"

@@ -43,9 +43,12 @@ func TestMain(m *testing.M) {
 // processes starts the processes of all tests.
 var processes = proc.NewManager(proc.Options{})
 
+// relays are those of all checkouts of the tests, as an agent has them.
+var relays checkout.Relays
+
 // inTest returns options with the environment of the test.
 func inTest(o checkout.Options) checkout.Options {
-	o.Env, o.Processes = os.Environ(), processes
+	o.Env, o.Processes, o.Relays = os.Environ(), processes, &relays
 	return o
 }
 
