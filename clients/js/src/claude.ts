@@ -73,22 +73,26 @@ export class SandboxProcess extends EventEmitter<Events> {
     this.stderr.resume(); // nobody has to read it
     this.stdin.on("error", () => {}); // the process tells of its end itself
     this.#started = sandbox.start(command, true);
-    this.#started.then((execId) => this.#follow(execId)).catch((error: unknown) => this.#fail(spawnError(error, command.args)));
+    const refused = (error: unknown) => this.#fail(spawnError(error, command.args));
+    this.#started.then((execId) => this.#follow(execId).catch((error: unknown) => this.#fail(error as Error)), refused);
     const abort = () => this.kill("SIGTERM");
     if (signal?.aborted) abort();
     signal?.addEventListener("abort", abort, { once: true });
     this.once("exit", () => signal?.removeEventListener("abort", abort));
   }
 
-  /** Sends a signal to the process and all that it started, and reports whether it was still there. */
+  /**
+   * Sends a signal to the process and all that it started, and reports whether it was still there. While no gateway
+   * answers, it is sent again, so the process may get it twice.
+   */
   kill(signal: NodeJS.Signals = "SIGTERM"): boolean {
     if (this.#over) return false;
     this.killed = true;
-    this.#started
-      .then((execId) => this.#sandbox.signal(execId, constants.signals[signal]))
-      .catch((error: unknown) => {
-        if (!this.#over && !isProblem(error, "process_done")) this.#fail(error as Error);
-      });
+    const unsent = (error: unknown) => {
+      if (!isProblem(error, "process_done")) this.#fail(error as Error);
+    };
+    const send = (execId: string) => this.#sandbox.signal(execId, constants.signals[signal], { repeatable: true, stop: this.#leave.signal }).catch(unsent);
+    this.#started.then(send, () => {}); // one that did not start has failed already
     return true;
   }
 

@@ -56,11 +56,20 @@ export class Connection {
   }
 
   /** Sends a request until a gateway takes it, and returns an answer of success. */
-  async send(method: string, path: string, call: Call = {}): Promise<Response> {
+  send(method: string, path: string, call: Call = {}): Promise<Response> {
+    return this.#repeat(method, call, () => this.#once(method, path, call));
+  }
+
+  /** Sends a request, and reads its answer: if that is cut off, the request is sent again, if it may be. */
+  sendWhole<T>(method: string, path: string, call: Call, read: (answer: Response) => Promise<T>): Promise<T> {
+    return this.#repeat(method, call, async () => whole(read(await this.#once(method, path, call))));
+  }
+
+  async #repeat<T>(method: string, call: Call, once: () => Promise<T>): Promise<T> {
     const until = Date.now() + 1000 * (call.patience ?? this.patience);
     for (let pause = firstPause; ; pause = Math.min(2 * pause, longestPause)) {
       try {
-        return await this.#once(method, path, call);
+        return await once();
       } catch (error) {
         const wait = waitFor(error, call.repeatable ?? method !== "POST", pause);
         if (wait === undefined || Date.now() + wait > until) throw error;
@@ -71,8 +80,8 @@ export class Connection {
 
   /** Sends a request, and returns the JSON of its answer. */
   async json<T>(method: string, path: string, call: Call = {}): Promise<T> {
-    const response = await this.send(method, path, call);
-    return (await whole(response.json())) as T;
+    const text = await this.sendWhole(method, path, call, (answer) => answer.text());
+    return whole(new Response(text).json() as Promise<T>);
   }
 
   /** Sends a request whose answer has no content. */

@@ -1,4 +1,4 @@
-import { type Connection, partsOf, whole } from "./connection.js";
+import { type Connection, partsOf } from "./connection.js";
 import { bodyOf, type ExecOptions, type ExecResult, Input, Output, type StreamOptions, Tail } from "./exec.js";
 import { newExecKey } from "./execkey.js";
 import { Search } from "./search.js";
@@ -55,8 +55,8 @@ export class Sandbox {
 
   /** Reads a file as a whole. */
   async read(path: string): Promise<Uint8Array> {
-    const response = await this.#connection.send("GET", `${this.#root}/files`, { query: { path } });
-    return new Uint8Array(await whole(response.arrayBuffer()));
+    const read = async (answer: Response) => new Uint8Array(await answer.arrayBuffer());
+    return this.#connection.sendWhole("GET", `${this.#root}/files`, { query: { path } }, read);
   }
 
   /** Yields the content of a file as it comes. */
@@ -162,8 +162,11 @@ export class Sandbox {
     return new Input(this.#connection, this.#root, execId);
   }
 
-  /** Sends a signal, by its number on Linux, to a command and all that it started. */
-  signal(execId: string, signal: number): Promise<void> {
-    return this.#connection.none("POST", `${this.#root}/processes/${encodeURIComponent(execId)}/signal`, { json: { signal } });
+  /**
+   * Sends a signal, by its number on Linux, to a command and all that it started. If it is repeatable, it is sent
+   * again while no gateway answers, though the command may have got it, until stop aborts that.
+   */
+  signal(execId: string, signal: number, options: { repeatable?: boolean; stop?: AbortSignal } = {}): Promise<void> {
+    return this.#connection.none("POST", `${this.#root}/processes/${encodeURIComponent(execId)}/signal`, { json: { signal }, ...options });
   }
 }

@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from .errors import CutError, PodagentError, ProblemError, UnreachableError, error_of
+
+_T = TypeVar("_T")
 
 _CONNECT_TIMEOUT = 10.0
 _FIRST_PAUSE = 0.1
@@ -67,13 +69,19 @@ class Connection:
 
     def send(self, method: str, path: str, call: Call | None = None) -> Answer:
         """Sends a request until a gateway takes it, and returns an answer of success."""
-        call = call or Call()
+        return self._repeat(method, path, call or Call(), lambda answer: answer)
+
+    def send_whole(self, method: str, path: str, call: Call | None = None) -> bytes:
+        """Sends a request, and reads its answer: if that is cut off, the request is sent again, if it may be."""
+        return self._repeat(method, path, call or Call(), lambda answer: answer.read())
+
+    def _repeat(self, method: str, path: str, call: Call, take: Callable[[Answer], _T]) -> _T:
         until = time.monotonic() + (self.patience if call.patience is None else call.patience)
         repeatable = method != "POST" if call.repeatable is None else call.repeatable
         pause = _FIRST_PAUSE
         while True:
             try:
-                return self._once(method, path, call)
+                return take(self._once(method, path, call))
             except PodagentError as error:
                 wait = _wait_for(error, repeatable, pause)
                 if wait is None or time.monotonic() + wait > until:
@@ -83,7 +91,7 @@ class Connection:
 
     def json(self, method: str, path: str, call: Call | None = None) -> Any:
         """Sends a request, and returns the JSON of its answer; None if it has no content."""
-        body = self.send(method, path, call).read()
+        body = self.send_whole(method, path, call)
         return json.loads(body) if body else None
 
     def close(self) -> None:

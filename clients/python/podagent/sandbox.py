@@ -57,7 +57,7 @@ class Sandbox:
 
     def read(self, path: str) -> bytes:
         """Reads a file as a whole."""
-        return b"".join(self.read_parts(path))
+        return self._connection.send_whole("GET", f"{self._root}/files", Call(query={"path": path}))
 
     def read_parts(self, path: str) -> Iterator[bytes]:
         """Yields the content of a file as it comes."""

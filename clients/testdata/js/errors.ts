@@ -44,6 +44,10 @@ class Script {
     request.resume();
     const type = status >= 400 ? "application/problem+json" : "application/json";
     response.writeHead(status, { "content-type": type, ...headers });
+    if (headers?.["content-length"]) { // of more than there is
+      response.write(body, () => request.socket.destroy());
+      return;
+    }
     response.end(typeof body === "string" ? body : JSON.stringify(body));
   }
 }
@@ -152,6 +156,20 @@ export function errors(): void {
       await assert.rejects((await cut.gateway.create()).glob("*").all(), CutError);
       const other = await at([[404, "<html>", { "content-type": "text/html" }]], 0);
       await assert.rejects(other.gateway.whoami(), (error) => error instanceof UnreachableError && /no gateway: 404/.test(error.message));
+    });
+
+    it("are none when an answer is cut off that can be asked for again", async () => {
+      const cut: Answer = [200, '{"tenant"', { "content-length": "1000" }];
+      const { script, gateway } = await at([cut, cut, me]);
+      assert.deepEqual(await gateway.whoami(), { tenant: "acme" });
+      assert.equal(script.asked.length, 3);
+      const reading = await at([made, cut, [200, "the file"]]);
+      const sandbox = await reading.gateway.create();
+      assert.equal(new TextDecoder().decode(await sandbox.read("a")), "the file");
+      assert.equal(reading.script.asked.length, 3);
+      const acting = await at([made, cut]);
+      await assert.rejects((await acting.gateway.create()).edit("a", [{ old: "1", new: "2" }]), CutError);
+      assert.equal(acting.script.asked.length, 2);
     });
 
     it("are thrown by the backend, if no file is the reason", async () => {

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { query, type SpawnedProcess, type SpawnOptions } from "@anthropic-ai/claude-agent-sdk";
-import { Gateway, type Sandbox } from "podagent";
+import { Gateway, isProblem, type Sandbox } from "podagent";
 import { SandboxProcess, spawnClaudeCode } from "podagent/claude";
 import { saw } from "./saw.js";
 
@@ -129,9 +129,34 @@ export function spawning(): void {
       assert.equal(error.syscall, "spawn /nowhere/claude");
     });
 
+    it("do not fail like Node's own when it is their output that cannot be read", async () => {
+      const gone = { status: 404, title: "Not Found", detail: "no such process", class: "not_exist" };
+      const gateway = new Gateway({
+        fetch: (url, init) => new URL(url as string).pathname.endsWith("/output")
+          ? Promise.resolve(Response.json(gone, { status: 404, headers: { "content-type": "application/problem+json" } })) : fetch(url, init),
+      });
+      const child = new SandboxProcess(await gateway.attach(sandbox.id), { args: ["true"] });
+      const [error] = (await once(child, "error")) as [NodeJS.ErrnoException];
+      assert.equal(error.code, undefined);
+      assert.ok(isProblem(error, "not_exist"));
+    });
+
+    it("get a signal that was sent while no gateway answered", async () => {
+      let away = 3;
+      const gateway = new Gateway({
+        fetch: (url, init) => new URL(url as string).pathname.endsWith("/signal") && away-- > 0
+          ? Promise.reject(new TypeError("fetch failed")) : fetch(url, init),
+      });
+      const child = new SandboxProcess(await gateway.attach(sandbox.id), { args: ["sleep", "1000"] });
+      child.kill("SIGTERM");
+      assert.deepEqual(await once(child, "exit"), [null, "SIGTERM"]);
+      assert.equal(away, -1);
+    });
+
     it("are left when they cannot be told to end", async () => {
       let left: AbortSignal | null | undefined;
       const gateway = new Gateway({
+        patience: 0.3,
         fetch: async (url, init) => {
           const { pathname } = new URL(url as string);
           if (pathname.endsWith("/output")) left = init?.signal;

@@ -201,6 +201,18 @@ class Errors(unittest.TestCase):
             script.gateway().create().move("a", "b")
         self.assertEqual(len(script.asked), 2)
 
+    def test_an_answer_that_is_cut_off_is_asked_for_again(self):
+        cut = (200, '{"tenant"', {"Content-Length": "1000", "Connection": "close"})
+        script = self.serve(cut, cut, ME)
+        self.assertEqual(script.gateway().whoami(), {"tenant": "acme"})
+        self.assertEqual(len(script.asked), 3)
+        reading = self.serve(MADE, cut, (200, "the file", {}))
+        self.assertEqual(reading.gateway().create().read("a"), b"the file")
+        acting = self.serve(MADE, cut)
+        with self.assertRaises(CutError):
+            acting.gateway().create().edit("a", "1", "2")
+        self.assertEqual(len(acting.asked), 2)
+
     def test_a_command_that_runs_on_at_another_gateway_is_found(self):
         lines = [{"type": "stdout", "offset": 0, "data": "all"}, {"type": "exit", "exit": {"exec_id": "e-1", "reason": "exited", "code": 0}}]
         script = self.serve(MADE, problem(503, "unavailable", exec_id="e-1"), (200, "".join(json.dumps(line) + "\n" for line in lines), {}))
