@@ -18,7 +18,15 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
+func TestMain(m *testing.M) {
+	switch serves, err := egress.ServesAsFarEnd(); {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	case !serves:
+		os.Exit(launchertest.Main(m))
+	}
+}
 
 // policy is that of rules.
 func policy(t testing.TB, rules ...string) (p egress.Policy) {
