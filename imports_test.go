@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/internal/upgrade":     {},
 	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi"},
 	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
-	"pkg/gateway":                       {"internal/delay", "internal/reread", "pkg/gateway/internal/content", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/gateway":                       {"internal/delay", "internal/reread", "pkg/egress", "pkg/egress/farend", "pkg/podapi/wayout", "pkg/gateway/internal/content", "pkg/gateway/internal/peers", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/gateway/internal/content":      {"pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},
 	"pkg/gateway/internal/stdin":        {"pkg/podapi"},

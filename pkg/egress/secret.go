@@ -60,6 +60,9 @@ var (
 	validPrefix = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,32}$`)
 )
 
+// Check returns what is wrong with a secret by itself. No error has the value.
+func (s Secret) Check() error { return s.check() }
+
 // check returns what is wrong with a secret. No error has the value.
 func (s Secret) check() error {
 	switch {

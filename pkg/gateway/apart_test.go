@@ -168,7 +168,8 @@ func (in *intruder) tryPodapi() {
 	conn := in.grpc()
 	for _, path := range append(methodsOf(in.T), healthpb.Health_Check_FullMethodName) {
 		code, reason, status := codes.NotFound, "no_sandbox", 404
-		if path == pb.Agent_Configure_FullMethodName { // no verb of anybody's
+		switch path {
+		case pb.Agent_Configure_FullMethodName, pb.Egress_Serve_FullMethodName, pb.Egress_Carry_FullMethodName: // no verbs of anybody's
 			code, reason, status = codes.PermissionDenied, "permission", 403
 		}
 		call := func(sandbox string) (codes.Code, string) {

@@ -79,7 +79,7 @@ func TestCallByATokenForASandboxEndsWithTheTenantsToken(t *testing.T) {
 }
 
 func TestTenantThatThereIsNotTakesAsLong(t *testing.T) {
-	g := New(Options{Tenants: OneTenant{"acme", "a"}})
+	g := New(Options{Tenants: OneTenant{Name: "acme", Token: "a"}})
 	defer g.Close()
 	for _, tenant := range []string{"acme", "missing"} {
 		asked := 0
@@ -91,7 +91,7 @@ func TestTenantThatThereIsNotTakesAsLong(t *testing.T) {
 }
 
 func TestWhoHasATokenForASandbox(t *testing.T) {
-	for name, tenants := range map[string]Tenants{"of one tenant": OneTenant{"acme", "a"}, "of others": unlisted{}} {
+	for name, tenants := range map[string]Tenants{"of one tenant": OneTenant{Name: "acme", Token: "a"}, "of others": unlisted{}} {
 		g := New(Options{Tenants: tenants})
 		defer g.Close()
 		c, err := g.callBy(httptest.NewRequest("GET", "/", nil), Credential{Token: "a"})

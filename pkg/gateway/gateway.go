@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"strings"
 	"sync"
@@ -41,6 +42,10 @@ type Options struct {
 	TLS bool
 	// LinkKeys sign links to servers. With nil only this gateway's own are valid, while it lasts.
 	LinkKeys *LinkKeys
+	// EgressPrivate has ranges of addresses that no sandbox reaches by the gateways unless a rule of its
+	// tenant's [Egress] names them, beside those that are private everywhere: the pods and services of a
+	// cluster, say.
+	EgressPrivate []netip.Prefix
 	// Observers are told of what callers do, in this order.
 	Observers []Observer
 	// Faces serve callers in the words of other APIs. A request is the first one's that claims it.
@@ -69,6 +74,7 @@ type Gateway struct {
 	failures *failures
 	books    books
 	held     *held
+	waysOut  *waysOut
 	lookups  *lookups // for strangers
 	linked   *lookups // for those with a link
 	streams  *openStreams
@@ -101,6 +107,8 @@ func New(o Options) *Gateway {
 	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
 	g.lookups, g.linked = newLookups(life, find), newLookups(life, find)
 	g.held = &held{open: g.openSandbox, patience: patience, log: o.Log, byID: map[string]*heldSandbox{}}
+	g.waysOut = newWaysOut(g)
+	g.held.opened = g.waysOut.await
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)
 	g.addOperations()

@@ -17,6 +17,8 @@ type held struct {
 	// patience is how long a caller waits for a sandbox.
 	patience time.Duration
 	log      *slog.Logger
+	// opened, unless nil, is called before a call works in a sandbox that is open.
+	opened func(ctx context.Context, id string)
 
 	mu     sync.Mutex
 	byID   map[string]*heldSandbox
@@ -53,6 +55,9 @@ func (h *held) use(ctx context.Context, id string, wake bool, do func(*launcher.
 		return err
 	}
 	defer h.release(id, s)
+	if h.opened != nil {
+		h.opened(ctx, id)
+	}
 	err = do(s.sandbox)
 	if err != nil && isSandboxGone(err) {
 		h.drop(id, s)

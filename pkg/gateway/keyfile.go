@@ -53,7 +53,11 @@ func (k *Keys) unreadable(err error) {
 // parse takes over new content.
 func (k *Keys) parse(data []byte) {
 	w := &k.watched
-	if w.file, w.err = parseKeys(data); w.err != nil {
+	if w.file, w.err = parseKeys(data); w.err == nil {
+		for _, policy := range w.file.policies {
+			policy.Egress.besides(k.Path)
+		}
+	} else {
 		w.err = fmt.Errorf("the keys in %s: %w", k.Path, w.err)
 		k.log().Error("nobody is let in", "error", w.err)
 		return

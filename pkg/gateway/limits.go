@@ -146,6 +146,40 @@ const (
 	// expiredStay is how long the files of a sandbox outlive its lifetime: the launcher removes none
 	// before.
 	expiredStay = 24 * time.Hour
+	// What there may be of the way out: rules and credentials of a tenant, more than people write;
+	// connections at one gateway, each of which has two buffers of 32 KiB, and of these of a tenant unless
+	// its policy says otherwise: as many as one sandbox may have. egressServings is how many times a far end
+	// may serve at once: a connection is kept for longer than its policy's credentials by none.
+	egressRules              = 1000
+	egressCredentials        = 64
+	egressConnections        = 4096
+	defaultEgressConnections = 512
+	egressServings           = 4
+	// egressValueLimit is more than the value of a credential has, in bytes.
+	egressValueLimit = 64 << 10
+	// egressTurns is how many bits of a generation count the times that a far end serves in an epoch.
+	egressTurns = 20
+	// egressInterval is how often it is looked who keeps a sandbox, and what it may reach: a policy that
+	// changes counts within this time. egressListInterval is how often all sandboxes are listed for
+	// that, which may take egressListTime: those that this gateway makes it knows at once, and those of
+	// a gateway that was killed are known before.
+	egressInterval     = time.Second
+	egressListInterval = 15 * time.Second
+	egressListTime     = time.Minute
+	// egressPatience is how long a sandbox's maker waits for its way out.
+	egressPatience = 10 * time.Second
+	// A far end tries again after a pause, which grows; and serves anew in place of a stale one not more
+	// often than the longest.
+	egressPause     = 500 * time.Millisecond
+	egressLastPause = 15 * time.Second
+	// egressQuiet is how often a gateway that ends looks whether connections are open.
+	egressQuiet = 20 * time.Millisecond
+	// Of what a sandbox tries to reach so many tries are told one by one, a second and at once; of more
+	// their number, each egressTryInterval. egressTellTime is how long telling may take.
+	egressTryRate     = 10
+	egressTryBurst    = 100
+	egressTryInterval = 10 * time.Second
+	egressTellTime    = 10 * time.Second
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 	// stdinLimit is how much standard input a request may bring, in bytes: all of it is held

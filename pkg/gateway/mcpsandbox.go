@@ -117,6 +117,7 @@ func (m *mcpSessions) make(ctx context.Context, s *mcpSession) (made bool, err e
 	}
 	g.held.put(spec.ID, sandbox)
 	g.forgetLookups(spec.ID)
+	g.waysOut.letOut(ctx, spec.ID)
 	return sandbox.Created, nil
 }
 

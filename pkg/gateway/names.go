@@ -51,6 +51,12 @@ const separator = "."
 // name it.
 func launcherID(tenant, name string) string { return tenant + separator + name }
 
+// splitID returns the names that make an id, if a gateway can have made it.
+func splitID(id string) (tenant, name string, ok bool) {
+	tenant, name, ok = strings.Cut(id, separator)
+	return tenant, name, ok && CheckTenant(tenant) == nil && CheckName(name) == nil
+}
+
 // nameOf returns the tenant's name of the sandbox with this id, if it is the tenant's.
 func nameOf(tenant, id string) (string, bool) {
 	name, ours := strings.CutPrefix(id, tenant+separator)

@@ -76,6 +76,7 @@ func withoutOwn(labels map[string]string) map[string]string {
 	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic, labelSession} {
 		delete(seen, name)
 	}
+	maps.DeleteFunc(seen, func(name, _ string) bool { return strings.HasPrefix(name, labelEgress) })
 	return seen
 }
 

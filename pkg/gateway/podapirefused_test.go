@@ -92,6 +92,8 @@ func TestRefusedCallsOfPodapiSayWhy(t *testing.T) {
 		"too many":         {stat, with("s", "job-1"), codes.ResourceExhausted, "rate", podapi.ErrUnavailable, nil},
 		"compressed":       {stat, with("a", "job-1"), codes.Unimplemented, "", errors.ErrUnsupported, []grpc.CallOption{grpc.UseCompressor(gzip.Name)}},
 		"configure":        {pb.Agent_Configure_FullMethodName, with("a", "job-1"), codes.PermissionDenied, "permission", fs.ErrPermission, nil},
+		"a far end":        {pb.Egress_Serve_FullMethodName, with("a", "job-1"), codes.PermissionDenied, "permission", fs.ErrPermission, nil},
+		"its connection":   {pb.Egress_Carry_FullMethodName, with("a", "job-1"), codes.PermissionDenied, "permission", fs.ErrPermission, nil},
 		"a new method":     {"/podapi.v1.Agent/Reboot", with("a", "job-1"), codes.Unimplemented, "", errors.ErrUnsupported, nil},
 		"a new service":    {"/other.v1.Files/Stat", with("a", "job-1"), codes.Unimplemented, "", errors.ErrUnsupported, nil},
 		"health's watch":   {healthpb.Health_Watch_FullMethodName, with("a", "job-1"), codes.Unimplemented, "", errors.ErrUnsupported, nil},

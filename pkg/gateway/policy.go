@@ -31,6 +31,8 @@ type Policy struct {
 	Volumes []Volume `json:"volumes,omitempty"`
 	// Max bounds a single sandbox.
 	Max Max `json:"max"`
+	// Egress, unless nil, is what sandboxes reach by the gateways.
+	Egress *Egress `json:"egress,omitempty"`
 	// Rate and Streams hold for each gateway by itself. Streams is how many requests may be under
 	// way at once; zero is 512.
 	Rate    Rate `json:"rate"`
@@ -103,6 +105,9 @@ func (p *Policy) check() error {
 	}
 	if err := p.Max.check(); err != nil {
 		return fmt.Errorf("max: %w", err)
+	}
+	if err := p.Egress.check(); err != nil {
+		return fmt.Errorf("egress: %w", err)
 	}
 	return p.Quota.check()
 }

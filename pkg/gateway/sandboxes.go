@@ -35,6 +35,8 @@ type Sandbox struct {
 
 	AutoPause bool `json:"auto_pause,omitempty" doc:"it pauses when it is idle, and a call that works in it resumes it; missing in the answers of create and resume"`
 
+	AllowHosts *[]string `json:"allow_hosts,omitempty" doc:"the hosts that it may reach of those that the tenant's sandboxes may, if it was made with them; missing in the answers of create and resume"`
+
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"when it ends itself, if it does so by a time"`
 }
 
@@ -42,6 +44,7 @@ func sandboxOf(name string, s launcher.Summary) Sandbox {
 	return Sandbox{
 		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
 		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), AllPublic: allPublic(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
+		AllowHosts: allowHosts(s),
 	}
 }
 
@@ -131,6 +134,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	}
 	g.held.put(spec.ID, s)
 	g.forgetLookups(spec.ID)
+	g.waysOut.letOut(ctx, spec.ID)
 	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: string(launcher.Running), Workdir: s.Workdir}}
 	if s.Created {
 		out.Status = http.StatusCreated
@@ -197,6 +201,7 @@ func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
+	g.waysOut.forget(id)
 	defer g.forgetLookups(id)
 	if err := g.Launcher.Terminate(ctx, id); err != nil {
 		return nil, err
@@ -228,6 +233,7 @@ func (g *Gateway) pause(ctx context.Context, in *sandboxPath) (*struct{}, error)
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
+	g.waysOut.forget(id)
 	if err := p.Pause(ctx, id); err != nil {
 		return nil, err
 	}
@@ -247,6 +253,7 @@ func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, 
 	}
 	out := &sandboxOutput{http.StatusOK, Sandbox{ID: in.ID, State: string(launcher.Running), Workdir: s.Workdir}}
 	g.held.put(id, s)
+	g.waysOut.letOut(ctx, id)
 	return out, nil
 }
 

@@ -6,7 +6,10 @@ import (
 
 // Drain says that the gateway will end soon: Ready fails from now on, and answers close their
 // connections, so that callers connect anew. All requests are served as before.
-func (g *Gateway) Drain() { g.streams.drain() }
+func (g *Gateway) Drain() {
+	g.streams.drain()
+	g.waysOut.drain()
+}
 
 // Shutdown ends the gateway once all requests are answered, or ctx has ended. It tells those who
 // follow something, such as a terminal, a watch or a command's output, to go on with another
@@ -16,8 +19,10 @@ func (g *Gateway) Drain() { g.streams.drain() }
 // HTTP server that shuts down at the same time does.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.endSweep()
+	g.waysOut.drain()
 	g.streams.tell()
 	g.streams.wait(ctx)
+	g.waysOut.wait(ctx)
 	g.streams.end() // also those that were told: they have had as long
 	return g.Close()
 }
@@ -33,5 +38,6 @@ func (g *Gateway) Close() error {
 	g.end()
 	g.sweeper.Wait()
 	g.calls.close()
+	g.waysOut.close()
 	return g.held.close()
 }

@@ -31,6 +31,7 @@ type NewSandbox struct {
 	Git       *GitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
 	Volumes   []VolumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
+	AllowHosts  []string          `json:"allow_hosts,omitzero" nullable:"false" maxItems:"64" doc:"the hosts that it may reach by the gateway, each within what the tenant's sandboxes may: all of these if it is missing" example:"*.example.com:443"`
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	AllPublic   bool              `json:"all_public,omitempty" doc:"anybody may call any port, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
@@ -64,7 +65,7 @@ func specOf(base launcher.Spec, tenant string, policy *Policy, body NewSandbox) 
 	if g := body.Git; g != nil {
 		o.spec.Git = &launcher.Git{URL: g.URL, Ref: g.Ref, Username: g.Username, Password: g.Password}
 	}
-	for _, step := range []func() error{o.setImage, o.setPool, o.addVolumes, o.setTimes, o.setResources, o.setStorage, o.setLabels} {
+	for _, step := range []func() error{o.setImage, o.setPool, o.addVolumes, o.setTimes, o.setResources, o.setStorage, o.setLabels, o.setEgress} {
 		if err := step(); err != nil {
 			return launcher.Spec{}, err
 		}

@@ -120,6 +120,7 @@ func removeOver(ctx context.Context, g *Gateway, l sweepable, s launcher.Summary
 	}
 	g.Log.InfoContext(ctx, "swept a sandbox", "sandbox", s.ID, "was", s.State, "reason", reason)
 	g.held.forget(s.ID)
+	g.waysOut.forget(s.ID)
 	g.forgetLookups(s.ID)
 	if g.Swept != nil {
 		g.Swept(reason)

@@ -39,7 +39,11 @@ type Tenants interface {
 
 // OneTenant is the only tenant, with one token that lasts. It may do everything, with as many requests
 // under way as it likes, but there are no volumes by name.
-type OneTenant struct{ Name, Token string }
+type OneTenant struct {
+	Name, Token string
+	// Egress, unless nil, is what its sandboxes reach by the gateways.
+	Egress *Egress
+}
 
 // Caller implements [Tenants].
 func (t OneTenant) Caller(_ context.Context, token string) (Caller, error) {
@@ -55,8 +59,13 @@ func (t OneTenant) Policy(_ context.Context, tenant string) (Policy, error) {
 	if tenant != t.Name {
 		return Policy{}, fmt.Errorf("there is no tenant %q", tenant)
 	}
-	return everything, nil
+	policy := everything
+	policy.Egress = t.Egress
+	return policy, nil
 }
+
+// HasEgress reports whether a gateway lets its sandboxes out.
+func (t OneTenant) HasEgress() bool { return t.Egress != nil }
 
 // Keys are the tenants of a file in YAML, which is read again when it has changed:
 //
@@ -114,6 +123,20 @@ func (k *Keys) Policy(_ context.Context, tenant string) (Policy, error) {
 		return Policy{}, fmt.Errorf("there is no tenant %q", tenant)
 	}
 	return policy, nil
+}
+
+// HasEgress reports whether a gateway lets sandboxes of any tenant out.
+func (k *Keys) HasEgress() bool {
+	file, err := k.read()
+	if err != nil {
+		return false
+	}
+	for _, policy := range file.policies {
+		if policy.Egress != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func parseKeys(data []byte) (keyFile, error) {

@@ -239,3 +239,6 @@ func (s *ServiceAccounts) valid(ctx context.Context, token, user string) (bool, 
 	}
 	return got.Status.User.Username == user, nil
 }
+
+// HasEgress reports whether a gateway lets sandboxes of any tenant out.
+func (s *ServiceAccounts) HasEgress() bool { return s.Keys.HasEgress() }

@@ -53,7 +53,10 @@ func (g *Gateway) openOwn(ctx context.Context, id string, wake bool) (*launcher.
 	if ctx, err = g.paidBy(ctx, summary); err != nil {
 		return nil, err
 	}
-	return g.launchWithin(ctx, g.wantedAgain(id), func(ctx context.Context) (*launcher.Sandbox, error) { return p.Resume(ctx, id) })
+	if s, err = g.launchWithin(ctx, g.wantedAgain(id), func(ctx context.Context) (*launcher.Sandbox, error) { return p.Resume(ctx, id) }); err == nil {
+		g.waysOut.start(ctx, id) // its callers wait for it
+	}
+	return s, err
 }
 
 // paidBy returns a context whose caller's budget pays for a resumption: for a visitor without a key,

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/podagent/podagent/internal/reread"
+	"github.com/podagent/podagent/pkg/egress"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// secrets returns a tenant's credentials with their values. One that cannot be used is left out, and
+// logged when that is new: the sandbox then has neither it nor its placeholder.
+func (t *tenantEgress) secrets(ctx context.Context, g *Gateway, credentials []EgressCredential) (all []egress.Secret) {
+	files, troubles := map[string]*reread.File{}, map[string]string{}
+	for _, c := range credentials {
+		files[c.ValueFile] = t.values[c.ValueFile]
+		if files[c.ValueFile] == nil {
+			files[c.ValueFile] = &reread.File{}
+		}
+		s, err := c.secret(files[c.ValueFile])
+		if err == nil {
+			all = append(all, s)
+			continue
+		}
+		if troubles[c.Name] = err.Error(); t.troubles[c.Name] != err.Error() {
+			g.Log.ErrorContext(ctx, "a credential cannot be used", "tenant", t.name, "credential", c.Name, "error", err)
+		}
+	}
+	t.values, t.troubles = files, troubles
+	return all
+}
+
+// secret returns a credential with its value.
+func (c *EgressCredential) secret(file *reread.File) (egress.Secret, error) {
+	value, _, err := file.Read(c.ValueFile, egressValueLimit, keyFileTime)
+	if err != nil {
+		return egress.Secret{}, err
+	}
+	s := egress.Secret{
+		Name: c.Name, Env: c.Env, File: c.File, Prefix: c.Prefix, Hosts: c.Hosts, Headers: c.Headers,
+		Value: bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r")),
+	}
+	return s, s.Check()
+}
+
+// digestOfSecrets returns a text that other secrets do not have, and that tells nothing of them.
+func digestOfSecrets(all []egress.Secret) string {
+	h := sha256.New()
+	for _, s := range all {
+		for _, text := range []string{s.Name, s.Env, s.File, s.Prefix, fmt.Sprint(s.Hosts), fmt.Sprint(s.Headers), string(s.Value)} {
+			sum := sha256.Sum256([]byte(text))
+			h.Write(sum[:])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// egressPurpose keeps a seed from being good for anything else.
+const egressPurpose = "podagent way out of a sandbox, version 1"
+
+// egressSeed returns the seed of a sandbox's placeholders and CA: the same at all gateways that have the
+// same keys of links, another for each sandbox, and also for its successor of the same name.
+func (g *Gateway) egressSeed(of launcher.Summary) ([]byte, error) {
+	keys, err := g.LinkKeys.read()
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Key(sha256.New, keys[0], identityOf(of), egressPurpose+"\x00"+of.ID, sha256.Size)
+}
