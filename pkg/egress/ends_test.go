@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // tunnels opens a tunnel to a port by CONNECT and by SOCKS5.
@@ -179,6 +180,26 @@ func TestPolicyChangesWhileItRuns(t *testing.T) {
 	if err := works(stays); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("a name whose address has changed: %v", err)
 	}
+}
+
+func TestPolicyChangesReachClientsThatDoNotRead(t *testing.T) {
+	port := serveEach(t, func(conn *net.TCPConn) { _, _ = io.Copy(struct{ io.Writer }{conn}, zeros{}) })
+	f := newFront(t, Options{}, named("allowed.test", port))
+	f.tunnels(t, port, func(t *testing.T, conn *net.TCPConn) {
+		f.SetPolicy(Policy{})
+		defer f.SetPolicy(policyOf(t, named("allowed.test", port)))
+		for deadline := time.Now().Add(hung); ; {
+			f.proxy.mu.Lock()
+			open := len(f.proxy.open)
+			f.proxy.mu.Unlock()
+			if open == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the client is still there")
+			}
+		}
+	})
 }
 
 // rebinding answers first with an address that is allowed, then with another.

@@ -141,8 +141,9 @@ func TestCurlSeesThatItsHelloIsRefused(t *testing.T) {
 }
 
 func TestHelloThatNeverEnds(t *testing.T) {
+	t.Parallel()
 	port := serveEach(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
-	f := newFront(t, Options{headerTime: 50 * time.Millisecond}, named("allowed.test", port))
+	f := newFront(t, Options{headerTime: time.Second}, named("allowed.test", port))
 	_, conn := f.connect(t, fmt.Sprintf("allowed.test:%d", port))
 	_, _ = conn.Write([]byte{22, 3, 1})
 	if answer, err := io.ReadAll(conn); err != nil || !bytes.Equal(answer, accessDenied) {
@@ -155,7 +156,7 @@ func TestServersMaySpeakFirst(t *testing.T) {
 		fmt.Fprint(conn, "220 ready\n")
 		_, _ = io.Copy(conn, conn)
 	})
-	f := newFront(t, Options{headerTime: 50 * time.Millisecond}, named("allowed.test", port))
+	f := newFront(t, Options{}, named("allowed.test", port))
 	_, conn := f.connect(t, fmt.Sprintf("allowed.test:%d", port))
 	greeting := make([]byte, 10)
 	if _, err := io.ReadFull(conn, greeting); err != nil || string(greeting) != "220 ready\n" {

@@ -9,8 +9,8 @@ const (
 	// mostTurnedAway of those beyond get an answer at once, the others a reset.
 	mostTurnedAway = 32
 	// copyBuffer is how much of a moving direction's bytes is in the proxy, beside what the
-	// kernel and the tunnel hold: a message of the tunnel, since half of one costs a third
-	// of the speed.
+	// kernel and the tunnel hold: a message of the tunnel, since more and smaller ones
+	// cost speed.
 	copyBuffer = 64 << 10
 	// idleBuffer is for a direction in which little comes at once.
 	idleBuffer = 2 << 10

@@ -203,15 +203,34 @@ func (p *proxy) setPolicy(policy Policy) {
 	p.mu.Lock()
 	p.policy = policy.clone()
 	var refused []*link
+	var conns []halves
 	for l := range p.links {
-		if !policy.stillAllows(l.try.target, l.addr, p.dialer.private) {
-			refused = append(refused, l)
+		if policy.stillAllows(l.try.target, l.addr, p.dialer.private) {
+			continue
+		}
+		delete(p.links, l)
+		refused, conns = append(refused, l), append(conns, l)
+		if l.client != nil {
+			conns = append(conns, l.client)
 		}
 	}
 	p.mu.Unlock()
+	for _, c := range conns {
+		reset(c)
+	}
 	for _, l := range refused {
-		reset(l)
 		l.try.tell(Denied, l.addr, notAnyMore(l.try.target))
+	}
+}
+
+// pair says which client a link is for, so that both end when the policy refuses the link.
+func (p *proxy) pair(l *link, c *client) {
+	p.mu.Lock()
+	l.client = c
+	_, allowed := p.links[l]
+	p.mu.Unlock()
+	if !allowed {
+		reset(c)
 	}
 }
 
@@ -227,6 +246,8 @@ type link struct {
 	try  *try // for which it was made
 	addr netip.Addr
 	over func()
+
+	client *client // at the other end of a tunnel; guarded by proxy.mu
 }
 
 func (l *link) Close() error {

@@ -85,6 +85,7 @@ func (t *try) tunnel(ctx context.Context, c *client, l *link) {
 		t.openTLS(ctx, c)
 		return
 	}
+	t.proxy.pair(l, c)
 	// What the server sends first need not wait for the client.
 	done := make(chan struct{})
 	go func() {
@@ -123,6 +124,7 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 		reset(c)
 		return
 	}
+	t.proxy.pair(l, c)
 	splice(c, l)
 }
 
