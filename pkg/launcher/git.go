@@ -47,6 +47,9 @@ type Git struct {
 	// Username is replaced by a placeholder.
 	Username, Password string
 	Timeout            time.Duration // bounds the checkout; 0 means DefaultGitTimeout
+	// Before, unless nil, is called once the agent answers, and may serve the way by which the repository
+	// comes (Spec.Egress). Its error fails the launch.
+	Before func(context.Context, *Sandbox) error
 }
 
 // GitError says in Msg, in git's words without secrets, why a repository could not be
@@ -153,6 +156,11 @@ func validRef(ref string) bool {
 // commands cannot look into: a command would have the password in its input, before it
 // could hide it.
 func (g *Git) checkout(ctx context.Context, s *Sandbox, log *slog.Logger) error {
+	if g.Before != nil {
+		if err := g.Before(ctx, s); err != nil {
+			return err
+		}
+	}
 	timeout := cmp.Or(g.Timeout, DefaultGitTimeout)
 	timely, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -109,6 +109,8 @@ func checkRest(spec launcher.Spec) error {
 		return &launcher.SpecError{Field: "Take.ReadyTimeout", Msg: fmt.Sprintf("is %v: it must not be negative", take.ReadyTimeout)}
 	case spec.Git != nil && spec.Git.Timeout != 0:
 		return notAsked("Git.Timeout")
+	case spec.Git != nil && spec.Git.Before != nil:
+		return notAsked("Git.Before")
 	}
 	spec.ID, spec.Env, spec.Labels, spec.OnClose, spec.Git, take.Pool, take.ReadyTimeout = "", nil, nil, "", nil, "", 0
 	pod.Image, pod.Volumes, pod.Lifetime, pod.IdleTimeout, pod.IdleIgnoresCommands, pod.Resources.Limits = "", nil, 0, 0, false, nil

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -31,16 +32,19 @@ var fields = map[string]struct {
 	set  func(*launcher.Spec)
 	want string
 }{
-	"ID":                  {func(s *launcher.Spec) { s.ID = "job-1" }, `{"id":"job-1"}`},
-	"Workdir":             {func(s *launcher.Spec) { s.Workdir = "/x" }, refused},
-	"Env":                 {func(s *launcher.Spec) { s.Env = []string{"A=b"} }, `{"env":["A=b"]}`},
-	"Protected":           {func(s *launcher.Spec) { s.Protected = []string{"x"} }, refused},
-	"Labels":              {func(s *launcher.Spec) { s.Labels = map[string]string{"a": "b"} }, `{"labels":{"a":"b"}}`},
-	"OnClose":             {func(s *launcher.Spec) { s.OnClose = launcher.CloseDelete }, here},
-	"Git.URL":             {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r"} }, `{"git":{"url":"https://h/r"}}`},
-	"Git.Ref":             {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Ref: "v1"} }, `{"git":{"url":"https://h/r","ref":"v1"}}`},
-	"Git.Username":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Username: "u", Password: "p"} }, `{"git":{"url":"https://h/r","username":"u","password":"p"}}`},
-	"Git.Password":        {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Password: "p"} }, `{"git":{"url":"https://h/r","password":"p"}}`},
+	"ID":           {func(s *launcher.Spec) { s.ID = "job-1" }, `{"id":"job-1"}`},
+	"Workdir":      {func(s *launcher.Spec) { s.Workdir = "/x" }, refused},
+	"Env":          {func(s *launcher.Spec) { s.Env = []string{"A=b"} }, `{"env":["A=b"]}`},
+	"Protected":    {func(s *launcher.Spec) { s.Protected = []string{"x"} }, refused},
+	"Labels":       {func(s *launcher.Spec) { s.Labels = map[string]string{"a": "b"} }, `{"labels":{"a":"b"}}`},
+	"OnClose":      {func(s *launcher.Spec) { s.OnClose = launcher.CloseDelete }, here},
+	"Git.URL":      {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r"} }, `{"git":{"url":"https://h/r"}}`},
+	"Git.Ref":      {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Ref: "v1"} }, `{"git":{"url":"https://h/r","ref":"v1"}}`},
+	"Git.Username": {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Username: "u", Password: "p"} }, `{"git":{"url":"https://h/r","username":"u","password":"p"}}`},
+	"Git.Password": {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Password: "p"} }, `{"git":{"url":"https://h/r","password":"p"}}`},
+	"Git.Before": {func(s *launcher.Spec) {
+		s.Git = &launcher.Git{URL: "https://h/r", Before: func(context.Context, *launcher.Sandbox) error { return nil }}
+	}, refused},
 	"Git.Timeout":         {func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://h/r", Timeout: 1} }, refused},
 	"Egress":              {func(s *launcher.Spec) { s.Egress.Mode = wayout.Auto }, refused},
 	"Pod.Image":           {func(s *launcher.Spec) { s.Pod.Image = "i" }, `{"image":"i"}`},
