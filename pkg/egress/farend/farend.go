@@ -62,7 +62,7 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// maxOpening bounds the connections that are being opened: an agent has no more that wait.
+// maxOpening bounds the connections that are being opened: as many as an agent has that wait.
 const maxOpening = 512
 
 // A far end calls an agent again that it has lost after a pause, which grows.
@@ -173,7 +173,7 @@ func (l *Listener) serve() (answered bool, err error) {
 		case *pb.EgressServeResponse_Standby:
 			l.standBy(State{Generation: kind.Standby.GetGeneration()})
 		case *pb.EgressServeResponse_Connection:
-			if err := l.take(kind.Connection.GetId()); err != nil {
+			if err := l.take(ctx, kind.Connection.GetId()); err != nil {
 				return answered, err
 			}
 		}
@@ -196,12 +196,13 @@ func (l *Listener) standBy(s State) {
 	}
 }
 
-// take opens a connection that was announced.
-func (l *Listener) take(id uint64) error {
+// take opens a connection that was announced. Programs may open and end connections faster than
+// they are opened here: then the announcements wait, and with them the programs.
+func (l *Listener) take(ctx context.Context, id uint64) error {
 	select {
 	case l.slots <- struct{}{}:
-	default:
-		return fmt.Errorf("%w: it announced more than %d connections at once", podapi.ErrProtocol, maxOpening)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	go func() {
 		defer func() { <-l.slots }()

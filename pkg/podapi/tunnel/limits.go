@@ -9,6 +9,9 @@ const (
 	// podapi/wire.AgentWindow, and the uploads that it was measured with).
 	largestWindow = 8 << 20
 	// sharedMemory is what the connections of one side share beyond the first
-	// windows: four of the largest, and 512 KiB each for 64.
+	// windows: nearly four of the largest, and 448 KiB each for 64. Each that is open
+	// takes openCost of it away, so that 512, which is as many as an agent has, share
+	// nothing: what all of them may send is also what waits in the sender's memory.
 	sharedMemory = 32 << 20
+	openCost     = sharedMemory / 512
 )

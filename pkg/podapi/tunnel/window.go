@@ -11,7 +11,8 @@ import (
 // stream. The zero value is ready for use.
 type Budget struct {
 	mu    sync.Mutex
-	grown int   // windows that are larger than the first
+	open  int64 // windows
+	grown int   // those that are larger than the first
 	lent  int64 // by how many bytes in all
 }
 
@@ -21,10 +22,18 @@ func (b *Budget) resize(size, want, least int64) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.count(size, -1)
-	share := min(sharedMemory/int64(b.grown+1), sharedMemory-b.lent)
+	shared := sharedMemory - b.open*openCost
+	share := min(shared/int64(b.grown+1), shared-b.lent)
 	size = max(least, firstWindow+min(max(share, 0), want-firstWindow))
 	b.count(size, +1)
 	return size
+}
+
+// add counts windows.
+func (b *Budget) add(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open += n
 }
 
 func (b *Budget) count(size int64, sign int) {
@@ -44,7 +53,10 @@ type window struct {
 	ended                  bool
 }
 
-func newWindow(b *Budget) *window { return &window{budget: b, size: firstWindow, limit: firstWindow} }
+func newWindow(b *Budget) *window {
+	b.add(+1)
+	return &window{budget: b, size: firstWindow, limit: firstWindow}
+}
 
 // receive notes bytes that have come, and refuses more than was allowed.
 func (w *window) receive(n int) error {
@@ -80,7 +92,11 @@ func (w *window) take(n int) (limit int64, changed bool) {
 func (w *window) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
 	w.size = w.budget.resize(w.size, firstWindow, 0)
+	w.budget.add(-1)
 	w.ended = true
 }
 

@@ -84,6 +84,25 @@ func TestWindowsShareTheBudget(t *testing.T) {
 	}
 }
 
+func TestOpenConnectionsTakeOfWhatAllShare(t *testing.T) {
+	var b Budget
+	idle := make([]*window, 512)
+	for i := range idle {
+		idle[i] = newWindow(&b)
+	}
+	w := newWindow(&b)
+	if size := fill(t, w, 20); size != firstWindow {
+		t.Errorf("beside %d others a window has %d bytes, want %d", len(idle), size, firstWindow)
+	}
+	for _, i := range idle {
+		i.end()
+		i.end()
+	}
+	if size := fill(t, w, 20); size != largestWindow {
+		t.Errorf("once they have ended it has %d bytes, want %d", size, largestWindow)
+	}
+}
+
 func TestBudgetIsNeverOverdrawn(t *testing.T) {
 	var b Budget
 	for range 100 { // each fills its window and then stops reading
