@@ -21,6 +21,7 @@ type tlsOpener struct {
 	ca      *sessionCA
 	secrets *secretSet
 	roots   *x509.CertPool // nil: this machine's
+	shared  bool           // others may have the same CA
 }
 
 var _ opener = (*tlsOpener)(nil)
@@ -47,7 +48,7 @@ func newTLSOpener(opts Options) (*tlsOpener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tlsOpener{ca: ca, secrets: secrets, roots: opts.Roots}, nil
+	return &tlsOpener{ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0}, nil
 }
 
 // opens reports whether a host has secrets, so that its TLS is to be opened.

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -299,9 +300,16 @@ func TestBundleHasTheImagesRootsToo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	v.let(t, sandbox, nil)
+	s = v.let(t, sandbox, nil)
 	if again := in(t, sandbox, count); again != first {
 		t.Errorf("another far end has %q, the first had %q", again, first)
+	}
+	dir := filepath.Dir(strings.TrimSpace(in(t, sandbox, `echo "$SSL_CERT_FILE"`)))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s stays on this machine: %v", dir, err)
 	}
 }
 
@@ -310,6 +318,8 @@ func TestReplicasOfOneSeedAreTheSameToASandbox(t *testing.T) {
 	v := newVault(t, greeting)
 	seeded := func(o *egress.Options) { o.Seed = []byte("sixteen bytes at least") }
 	first := v.let(t, sandbox, seeded)
+	dir := filepath.Dir(strings.TrimSpace(in(t, sandbox, `echo "$SSL_CERT_FILE"`)))
+	t.Cleanup(func() { os.RemoveAll(dir) }) // which replicas leave to each other
 	// What began under one goes on under the other.
 	cmd := sandbox.Shell(t.Context(), `read go; curl -sS -u "me:$TOKEN" $URL`)
 	cmd.Env = []string{"URL=" + v.url()}

@@ -64,38 +64,38 @@ type Server struct {
 // too old.
 func Serve(ctx context.Context, client *podapi.Client, opts Options) (*Server, error) {
 	listening := farend.Options{Generation: opts.Generation, Exclusive: opts.Exclusive, Changed: opts.Changed}
-	ctx, cancel := context.WithCancel(ctx)
-	opens, err := prepare(ctx, client, opts, &listening)
+	o, err := newTLSOpener(opts)
 	if err != nil {
-		cancel()
 		return nil, err
+	}
+	if o != nil {
+		return serveSecrets(ctx, client, opts, listening, o)
 	}
 	l, err := farend.Listen(ctx, client, listening)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	s := start(ctx, l, opts, opens)
-	go func() {
-		<-s.done
-		cancel()
-	}()
-	return s, nil
+	return start(ctx, l, opts, nil), nil
 }
 
-// prepare makes a sandbox ready for the secrets. It returns what opens TLS for them, nil
-// without any.
-func prepare(ctx context.Context, client *podapi.Client, opts Options, listening *farend.Options) (opener, error) {
-	o, err := newTLSOpener(opts)
-	if o == nil {
-		return nil, err
-	}
+// serveSecrets is Serve with secrets, for which the sandbox is made ready first.
+func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, listening farend.Options, o *tlsOpener) (*Server, error) {
 	t, err := o.install(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the sandbox for secrets: %w", err)
 	}
-	listening.Env, listening.Changed = t.env(), t.keep(ctx, opts)
-	return o, nil
+	kept, cancel := context.WithCancel(ctx)
+	listening.Env, listening.Changed = t.env(), t.keep(kept, opts)
+	l, err := farend.Listen(ctx, client, listening)
+	if err != nil {
+		cancel()
+		t.remove(ctx)
+		return nil, err
+	}
+	return startUntil(ctx, l, opts, o, func() {
+		cancel()
+		t.remove(context.WithoutCancel(ctx))
+	}), nil
 }
 
 // Done is closed when serving has ended; [Server.Close] then returns why.
@@ -103,10 +103,16 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 
 // start serves what a listener accepts.
 func start(ctx context.Context, l net.Listener, opts Options, o opener) *Server {
+	return startUntil(ctx, l, opts, o, func() {})
+}
+
+// startUntil is start, and calls over when that has ended.
+func startUntil(ctx context.Context, l net.Listener, opts Options, o opener, over func()) *Server {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{proxy: newProxy(opts, o), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
+		defer over()
 		defer cancel()
 		s.err = s.proxy.serve(ctx, l)
 	}()

@@ -23,6 +23,8 @@ import (
 const (
 	// trustTime bounds the preparation of a sandbox. keytool takes seconds on a busy node.
 	trustTime = 30 * time.Second
+	// removeTime bounds what is done for tidiness alone, at the end.
+	removeTime = 2 * time.Second
 	// maxRoots bounds the bundle of an image. Those of distributions have about 230 KiB.
 	maxRoots = 4 << 20
 	// maxStale bounds how many files of former far ends are removed at once.
@@ -51,6 +53,9 @@ type trust struct {
 	dir     string
 	roots   []byte // of the image, with the CA
 	java    javaStore
+	// removes says that the files go with the far end: nobody else has the same CA.
+	removes bool
+	writes  sync.Mutex // held by who writes or removes them
 }
 
 // install prepares a sandbox for the secrets, and returns what does it again.
@@ -64,9 +69,11 @@ func (o *tlsOpener) install(ctx context.Context, client *podapi.Client) (*trust,
 	// One directory for each sandbox: local ones share this machine's /tmp.
 	of := sha256.Sum256([]byte(info.PodUID + "\n" + info.Workdir))
 	t := &trust{client: client, ca: o.ca, secrets: o.secrets, dir: "podagent-egress-" + hex.EncodeToString(of[:8])}
+	t.removes = !o.shared
 	seen := t.look(ctx)
 	t.roots = append(slices.Concat(t.readRoots(ctx, seen.roots), []byte("\n")), o.ca.pem()...)
 	if err := t.place(ctx); err != nil {
+		t.remove(ctx)
 		return nil, err
 	}
 	t.java = t.makeJavaStore(ctx, seen)
@@ -91,12 +98,9 @@ func (t *trust) place(ctx context.Context) error {
 // keep returns what writes the files again whenever the far end begins to serve, and then
 // tells the owner of the options of the change.
 func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
-	var one sync.Mutex
 	return func(s farend.State) {
 		if s.Serving {
 			go func() { // the agent's next word must not wait for it
-				one.Lock()
-				defer one.Unlock()
 				if err := t.again(ctx); err != nil && ctx.Err() == nil && opts.Log != nil {
 					opts.Log(Decision{Time: time.Now(), Verdict: Failed, Reason: err.Error()})
 				}
@@ -110,6 +114,8 @@ func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
 
 // again writes the files once more: an agent that started again may have lost them.
 func (t *trust) again(ctx context.Context) error {
+	t.writes.Lock()
+	defer t.writes.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, trustTime)
 	defer cancel()
 	if err := t.write(ctx, t.dir); err != nil {
@@ -153,6 +159,20 @@ func (t *trust) writePlaceholders(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remove removes the files, if they are to go with the far end.
+func (t *trust) remove(ctx context.Context) {
+	if !t.removes {
+		return
+	}
+	t.writes.Lock()
+	defer t.writes.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	for _, name := range []string{t.bundleFile(), t.caFile(), t.javaFile(), t.dir} { // what can't be removed stays
+		_ = t.client.Remove(ctx, name)
+	}
 }
 
 // removeStale removes files of far ends that served before, by other CAs.

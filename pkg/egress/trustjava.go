@@ -80,7 +80,10 @@ const trustStoreOption = "-Djavax.net.ssl.trustStore="
 // makeJavaStore makes a store for Java with its own roots and the CA, where Java is. A
 // sandbox without it works, but for Java's programs.
 func (t *trust) makeJavaStore(ctx context.Context, seen sights) javaStore {
-	if seen.cacerts == "" || t.importIntoJava(ctx, seen.cacerts) != nil {
+	if seen.cacerts == "" {
+		return javaStore{}
+	}
+	if _, err := t.client.Stat(ctx, t.javaFile()); err != nil && t.importIntoJava(ctx, seen.cacerts) != nil {
 		return javaStore{}
 	}
 	options := trustStoreOption + t.javaFile() + " -Djavax.net.ssl.trustStorePassword=" + javaPassword
