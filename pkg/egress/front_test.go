@@ -39,6 +39,12 @@ type front struct {
 
 func newFront(t testing.TB, opts Options, rules ...string) *front {
 	t.Helper()
+	return newFrontThat(t, opts, nil, rules...)
+}
+
+// newFrontThat is newFront with what opens TLS.
+func newFrontThat(t testing.TB, opts Options, o opener, rules ...string) *front {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +58,7 @@ func newFront(t testing.TB, opts Options, rules ...string) *front {
 		f.decisions = append(f.decisions, d)
 		f.changed.Broadcast()
 	}
-	f.Server = start(context.Background(), l, opts, nil)
+	f.Server = start(context.Background(), l, opts, o)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
