@@ -25,6 +25,7 @@ with --pool, a SandboxClaim on the SandboxWarmPool of that name.`,
 func agentSandboxTemplateCommand(a *app) *cobra.Command {
 	var flags podFlags
 	var workdir string
+	var way egressFlags
 	size := 1
 	c := &cobra.Command{
 		Use:   "template NAME",
@@ -47,7 +48,11 @@ same command prints then.`,
 			if err != nil {
 				return err
 			}
-			text, err := (&agentsandbox.Launcher{Cluster: k}).Template(cmd.Context(), args[0], size, launcher.Spec{Workdir: workdir, Pod: pod})
+			out, err := way.build(a)
+			if err != nil {
+				return err
+			}
+			text, err := (&agentsandbox.Launcher{Cluster: k}).Template(cmd.Context(), args[0], size, launcher.Spec{Workdir: workdir, Egress: out, Pod: pod})
 			if err == nil {
 				_, err = a.out.Write(text)
 			}
@@ -58,6 +63,7 @@ same command prints then.`,
 	c.Flags().IntVar(&size, "size", size, "how many pods wait for sandboxes")
 	c.Flags().StringVarP(&workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(c.Flags(), "workdir")
+	way.defineLaunch(c)
 	flags.definePool(c)
 	return c
 }

@@ -16,6 +16,7 @@ import (
 
 func doctorCommand(a *app) *cobra.Command {
 	var flags podFlags
+	var way egressFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that sandboxes need",
@@ -37,10 +38,15 @@ The exit status is 1 if a check failed.`,
 			if err != nil {
 				return err
 			}
-			return a.doctor(cmd.Context(), launcher.Spec{Pod: pod, Take: take})
+			out, err := way.build(a)
+			if err != nil {
+				return err
+			}
+			return a.doctor(cmd.Context(), launcher.Spec{Egress: out, Pod: pod, Take: take})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	way.defineLaunch(cmd)
 	flags.define(cmd)
 	pool := pflag.NewFlagSet("pool", pflag.ContinueOnError)
 	flags.definePoolName(pool)

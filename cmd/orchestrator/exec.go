@@ -30,6 +30,7 @@ type execOptions struct {
 	terminal    bool
 	keys        console.DetachKeys
 	detach      bool
+	egress      *egressFlags
 }
 
 var execHelp = `Exec runs a command in a sandbox and exits with its status. No shell sees the
@@ -49,6 +50,10 @@ gets all keys but ctrl-p ctrl-q: these leave it running, and "orchestrator attac
 goes back to it.
 
 ` + fmt.Sprintf(rawHelp, "exec without -t") + `
+
+With --allow-host or --credential, exec serves the way out of the sandbox while the
+command runs, and says which hosts were denied: see "orchestrator egress". If another
+program serves it, exec fails. With these as settings, it says so and goes on.
 
 With -o json, exec prints the output as lines such as
 {"type":"stdout","data":{"text":"..."}}. The last line says how the command ended.
@@ -73,7 +78,7 @@ func execCommand(a *app) *cobra.Command {
 				err = usagef("%s needs an id and a command: the usage is %q", cmd.Name(), cmd.UseLine())
 			}
 			if err == nil {
-				err = opts.check(a)
+				err = opts.check(cmd.Context(), a)
 			}
 			if err != nil {
 				return err
@@ -93,12 +98,17 @@ func execCommand(a *app) *cobra.Command {
 }
 
 // check returns what is wrong with the options.
-func (o *execOptions) check(a *app) error {
+func (o *execOptions) check(ctx context.Context, a *app) error {
+	if err := o.egress.check(ctx, a); err != nil {
+		return err
+	}
 	switch {
 	case o.timeout < 0:
 		return usagef("--timeout %v is negative", o.timeout)
 	case o.id != "" && !isExecID(o.id):
 		return usagef("--exec-id %q is not a UUID of version 7 in lower case", o.id)
+	case o.detach && o.egress.strict():
+		return usagef("--detach ends exec, and with it the way out of the command: serve that with \"orchestrator egress\"")
 	case !o.terminal || o.detach:
 		return nil
 	}
@@ -127,6 +137,9 @@ func (a *app) needsConsole(keys console.DetachKeys, what string) error {
 func inFlags(cmd *cobra.Command, opts *execOptions) {
 	cmd.Flags().VarP((*flagvalue.Env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
 	cmd.Flags().StringVarP(&opts.dir, "workdir", "w", "", "run in `DIR` (default the sandbox's workdir)")
+	opts.egress = &egressFlags{}
+	opts.egress.defineServe(cmd)
+	opts.egress.defineRequire(cmd)
 }
 
 // execFlags are the flags that exec and run share.
@@ -167,9 +180,23 @@ func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, comm
 // all flags.
 func loadedLater(*cobra.Command, []string) error { return nil }
 
-// exec runs the command in the sandbox, with the program's own streams. It kills the
-// command when nobody reads the output any more, or when ctx ends.
+// exec runs the command in the sandbox, and meanwhile serves the sandbox's way out if the
+// options say so.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
+	if err := opts.egress.checkLevel(ctx, sandbox); err != nil {
+		return err
+	}
+	if opts.detach || !opts.egress.asked() {
+		return a.execAlone(ctx, sandbox, command, opts)
+	}
+	return a.withEgress(ctx, sandbox, opts.egress, opts.terminal, func() error {
+		return a.execAlone(ctx, sandbox, command, opts)
+	})
+}
+
+// execAlone runs the command in the sandbox, with the program's own streams. It kills the
+// command when nobody reads the output any more, or when ctx ends.
+func (a *app) execAlone(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
 	var t *console.Console
 	var in io.Reader
 	c := sandbox.Command(ctx, command[0], command[1:]...)

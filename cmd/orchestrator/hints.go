@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
@@ -62,6 +63,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it with "orchestrator down %s"`},
 	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error, or what the flags ask for beyond it, to use it as it is, or remove it with "orchestrator down %s"`},
 	{is: isErr(launcher.ErrEgress), say: `make it anew with --egress, or ask for less with --egress-require; "orchestrator doctor" says what holds in the cluster`},
+	{is: isErr(farend.ErrServed), say: "give the rules to that program, or leave out --allow-host and --credential to use its own"},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
 	{is: isErr(launcher.ErrGone), say: `"orchestrator up %s" makes another; the files are lost, unless the workspace was kept`},
 	{is: isGit, say: "check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},

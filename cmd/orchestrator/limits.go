@@ -54,6 +54,14 @@ const (
 	// not load wants to know why within seconds.
 	lookPeriod  = 2 * time.Second
 	lookTimeout = 10 * time.Second
+	// allowFilePeriod is how often egress looks at the file of its rules: whoever takes a rule
+	// away wants it to end at once. After allowFileAge the file is read, also if it looks the
+	// same. maxAllowFile bounds it: more rules than anybody writes.
+	allowFilePeriod = 500 * time.Millisecond
+	allowFileAge    = 2 * time.Second
+	maxAllowFile    = 1 << 20
+	// maxDenied bounds the denied hosts that exec tells of.
+	maxDenied = 50
 	// completeTimeout bounds how long a shell waits for the ids of sandboxes.
 	completeTimeout = 2 * time.Second
 

@@ -24,6 +24,10 @@ With the kubernetes backend, mcp first checks what sandboxes need, as "orchestra
 doctor" does but without making a pod. If something necessary is missing, mcp says
 what to do and exits. Anything else is a warning on standard error.
 
+With --allow-host or --credential, mcp serves the way out of its sandboxes, and says on
+standard error which hosts were denied: see "orchestrator egress". While another program
+serves that of a sandbox, mcp stands by and says so.
+
 Without --http, mcp serves one client over standard input and output, until the input
 ends. In the client's configuration, name this program as the command of a server,
 with "mcp" as its argument:
@@ -48,9 +52,10 @@ the token and everything else. Mcp refuses requests from web pages, except those
 
 // mcpOptions say how to serve.
 type mcpOptions struct {
-	spec  launcher.Spec
-	tools toolFlags
-	http  httpFlags
+	spec   launcher.Spec
+	egress *egressFlags
+	tools  toolFlags
+	http   httpFlags
 }
 
 func mcpCommand(a *app) *cobra.Command {
@@ -74,8 +79,8 @@ func mcpCommand(a *app) *cobra.Command {
 			if opts.spec, err = from.build(a); err != nil {
 				return err
 			}
-			opts.spec.ID = id
-			if err := errors.Join(opts.http.check(), opts.tools.check(cmd.Context())); err != nil {
+			opts.spec.ID, opts.egress = id, &from.egress
+			if err := errors.Join(opts.http.check(), opts.tools.check(cmd.Context()), from.egress.check(cmd.Context(), a)); err != nil {
 				return err
 			}
 			return a.mcp(cmd.Context(), &opts)
@@ -83,6 +88,7 @@ func mcpCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&id, "id", "", "the `ID` of the sandbox (default a new one, deleted at the end)")
 	from = specFlags(cmd)
+	from.egress.defineServe(cmd)
 	opts.tools.define(cmd, true)
 	opts.http.define(cmd)
 	return cmd
@@ -99,7 +105,9 @@ func (a *app) mcp(ctx context.Context, opts *mcpOptions) error {
 	if opts.http.address != "" {
 		return a.mcpHTTP(ctx, l, opts)
 	}
-	sandbox, err := launcher.Lazy(l, opts.spec)
+	served := a.served(l, opts.egress)
+	defer served.end()
+	sandbox, err := launcher.Lazy(served, opts.spec)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ func TestMCP(t *testing.T) {
 		"ClientHearsOfProgressAndCancels":           mcpTest.hearsOfProgressAndCancels,
 		"SandboxIsLaunchedByTheFirstCallAndDeleted": mcpTest.launchesSandboxForTheFirstCall,
 		"SignalEndsCommandsAndSandboxes":            mcpTest.endsByASignal,
+		"CommandsReachWhatTheFlagsAllow":            mcpTest.servesTheWayOut,
+		"TheWayOutIsAnothersUntilThatEnds":          mcpTest.standsByForTheWayOut,
 	} {
 		t.Run(name+"/stdio", func(t *testing.T) {
 			t.Parallel()

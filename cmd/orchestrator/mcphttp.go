@@ -23,7 +23,9 @@ func (a *app) mcpHTTP(ctx context.Context, l launcher.Launcher, opts *mcpOptions
 	if opts.spec.ID == "" {
 		return a.listenMCP(ctx, opts, a.inOwnSandbox(l, opts))
 	}
-	sandbox, err := launcher.Lazy(l, opts.spec)
+	served := a.served(l, opts.egress)
+	defer served.end()
+	sandbox, err := launcher.Lazy(served, opts.spec)
 	if err != nil {
 		return err
 	}
@@ -34,11 +36,15 @@ func (a *app) mcpHTTP(ctx context.Context, l launcher.Launcher, opts *mcpOptions
 
 func (a *app) inOwnSandbox(l launcher.Launcher, opts *mcpOptions) openSession {
 	return func() (*mcp.Server, func(), error) {
-		sandbox, err := launcher.Lazy(l, opts.spec)
+		served := a.served(l, opts.egress)
+		sandbox, err := launcher.Lazy(served, opts.spec)
 		if err != nil {
 			return nil, nil, err
 		}
-		end := func() { a.noteOf(sandbox, sandbox.Close()) }
+		end := func() {
+			defer served.end()
+			a.noteOf(sandbox, sandbox.Close())
+		}
 		return mcpserver.New(sandbox, opts.tools.session(sandbox)), end, nil
 	}
 }

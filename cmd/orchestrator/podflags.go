@@ -14,9 +14,10 @@ import (
 
 // sandboxFlags say what sandbox to make.
 type sandboxFlags struct {
-	spec launcher.Spec
-	pod  podFlags
-	git  gitFlags
+	spec   launcher.Spec
+	egress egressFlags
+	pod    podFlags
+	git    gitFlags
 }
 
 // specFlags are the flags of the verbs that make a sandbox.
@@ -27,6 +28,7 @@ func specFlags(cmd *cobra.Command) *sandboxFlags {
 	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "protect the paths that the glob matches, and all below them, from the verbs for files and from tools, though not from commands; together these replace the globs set before; may be repeated")
 	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(flags, "env", "protect", "workdir")
+	f.egress.defineLaunch(cmd)
 	f.pod.define(cmd)
 	f.pod.defineLaunch(cmd)
 	f.git.define(flags)
@@ -38,6 +40,9 @@ func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	spec := f.spec
 	var err error
 	if spec.Pod, spec.Take, err = f.pod.build(a); err != nil {
+		return spec, err
+	}
+	if spec.Egress, err = f.egress.build(a); err != nil {
 		return spec, err
 	}
 	spec.Git, err = f.git.build()

@@ -37,6 +37,7 @@ These verbs need the permissions of deploy/pools-rbac.yaml.`,
 func createPoolCommand(a *app) *cobra.Command {
 	var flags podFlags
 	var workdir string
+	var way egressFlags
 	size := 1
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -59,13 +60,18 @@ command with the same flags: without --size the pool gets one pod.`,
 			if err != nil {
 				return err
 			}
-			return poolError(pool.Create(cmd.Context(), k, args[0], size, launcher.Spec{Workdir: workdir, Pod: pod}))
+			out, err := way.build(a)
+			if err != nil {
+				return err
+			}
+			return poolError(pool.Create(cmd.Context(), k, args[0], size, launcher.Spec{Workdir: workdir, Egress: out, Pod: pod}))
 		},
 		ValidArgsFunction: a.completePools,
 	}
 	c.Flags().IntVar(&size, "size", size, "how many pods wait for sandboxes")
 	c.Flags().StringVarP(&workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(c.Flags(), "workdir")
+	way.defineLaunch(c)
 	flags.definePool(c)
 	return c
 }

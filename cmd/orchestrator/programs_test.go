@@ -33,7 +33,7 @@ var buildOnce = sync.OnceValue(func() (err error) {
 	if programs, err = os.MkdirTemp("", "programs"); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", programs, "../podagent", ".", "../../test/e2e/testdata/server")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", programs, "../podagent", ".", "../../test/e2e/testdata/server", "./testdata/webserver")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", build, err, out)

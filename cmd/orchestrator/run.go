@@ -22,6 +22,9 @@ it as exec does. The sandbox stays, unless you give --rm. Even then, run removes
 only a sandbox that it launched itself. With --rm there are no detach keys, because
 the command would end with its sandbox.
 
+With --allow-host or --credential, run serves the way out of the sandbox while the
+command runs, as exec does.
+
 ` + exitHelp,
 		Example: "  orchestrator run --rm -- sh -c 'echo hello'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,7 +34,8 @@ the command would end with its sandbox.
 			if cmd.Flags().Changed("id") && id == "" {
 				return usagef("the id of a sandbox must not be empty")
 			}
-			if err := opts.check(a); err != nil {
+			opts.egress = &from.egress
+			if err := opts.check(cmd.Context(), a); err != nil {
 				return err
 			}
 			spec, err := from.build(a)
@@ -50,6 +54,7 @@ the command would end with its sandbox.
 	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards, if this run launched it")
 	flags.StringVar(&id, "id", "", "the `ID` of the sandbox (default a new id)")
 	from = specFlags(cmd)
+	from.egress.defineServe(cmd)
 	a.execFlags(cmd, &opts)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/remote"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -148,7 +149,7 @@ var troubles = []error{
 	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrProtocol, podapi.ErrAgentLost, podapi.ErrConflict,
 	podapi.ErrExecExpired, podapi.ErrStalled, podapi.ErrUnauthenticated,
 	podapi.ErrTooLarge, podapi.ErrVersion,
-	launcher.ErrNotFound, launcher.ErrNoAgent,
+	launcher.ErrNotFound, launcher.ErrNoAgent, launcher.ErrEgress, farend.ErrServed,
 	context.Canceled, context.DeadlineExceeded,
 }
 

@@ -65,18 +65,31 @@ func (f *toolFlags) check(ctx context.Context) error {
 // may be the secret itself.
 func parseSecret(text string) (name string, from secret.Provider, err error) {
 	name, source, _ := strings.Cut(text, "=")
-	kind, where, _ := strings.Cut(source, ":")
+	from, err = secretFrom(source)
 	switch {
-	case name == "" || where == "":
+	case name == "" || from == nil && err == nil:
+		return "", nil, errors.New("it is not NAME=env:VARIABLE or NAME=file:FILE; never put the secret itself into a flag, because others can see it")
+	case err != nil:
+		return "", nil, fmt.Errorf("secret %s: %w", name, err)
+	}
+	return name, from, nil
+}
+
+// secretFrom returns the place of a secret, env:VARIABLE or file:FILE; nil if the text is
+// neither.
+func secretFrom(text string) (secret.Provider, error) {
+	kind, where, _ := strings.Cut(text, ":")
+	switch {
+	case where == "":
 	case kind == "env":
 		if _, ok := os.LookupEnv(where); !ok {
-			return "", nil, fmt.Errorf("secret %s: there is no such variable in the environment", name)
+			return nil, errors.New("there is no such variable in the environment")
 		}
-		return name, secret.Env(where), nil
+		return secret.Env(where), nil
 	case kind == "file":
-		return name, secret.File(where), nil
+		return secret.File(where), nil
 	}
-	return "", nil, errors.New("it is not NAME=env:VARIABLE or NAME=file:FILE; never put the secret itself into a flag, because others can see it")
+	return nil, nil
 }
 
 // tools returns all tools.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/podagent/podagent/pkg/podapi/wayout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/cmd/internal/render"
@@ -24,7 +26,11 @@ tree up to date and keeps local changes.
 
 The verbs for files and the tools do not change paths that --protect matches, but
 commands can. The directories of --read-only are mounted read-only in a pod, so that
-commands cannot change them either.`,
+commands cannot change them either.
+
+With --egress, commands have no way out but a proxy in the sandbox, which leads nowhere
+until "orchestrator egress", or exec with --allow-host, serves it. Up serves nothing:
+--allow-host only stands for --egress auto here.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
   orchestrator up job-1 --protect .policies --protect '**/*.lock' --read-only /opt/rules:/workspace/.rules
@@ -41,6 +47,7 @@ commands cannot change them either.`,
 		},
 	}
 	flags = specFlags(cmd)
+	flags.egress.defineServe(cmd)
 	return cmd
 }
 
@@ -51,6 +58,9 @@ func (a *app) up(ctx context.Context, spec launcher.Spec) error {
 	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
 		if spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
 			a.note("sandbox %s exists already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
+		}
+		if sandbox.Egress.Level != wayout.Open && !sandbox.Egress.Served {
+			a.note("commands of sandbox %s reach nothing by its proxy until \"orchestrator egress %[1]s\" serves it, or exec with --allow-host", quote(sandbox.ID))
 		}
 		return a.print(struct {
 			ID      string         `json:"id"`
