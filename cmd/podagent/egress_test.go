@@ -21,13 +21,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// startFencedAgent starts an agent whose commands are fenced, and returns its process, a client
-// of it, and its proxy's address.
-func startFencedAgent(t *testing.T) (pid int, client *podapi.Client, proxy string) {
+// startFencedAgent starts an agent whose commands are fenced and run in a directory with its
+// socket, agent. It returns its process, a client of it, and its proxy's address.
+func startFencedAgent(t *testing.T, flags ...string) (pid int, client *podapi.Client, proxy string) {
 	t.Helper()
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "agent")
-	cmd := programAs(0, "podagent", "serve", "--listen", "unix:"+socket, "--workdir", dir, "--journal-dir=", "--egress", "landlock")
+	cmd := programAs(0, append([]string{"podagent", "serve", "--listen", "unix:" + socket, "--workdir", dir, "--journal-dir=", "--egress", "landlock"}, flags...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -209,4 +209,36 @@ func floodProxy(t *testing.T, proxy string, number int, do func(*net.TCPConn)) {
 		})
 	}
 	all.Wait()
+}
+
+// The agent's listeners lead nowhere, but for its unix socket, if that has a path: docs/egress.md
+// says what that means for local sandboxes.
+func TestFencedCommandsReachOnlyTheSocketOfTheAgentThatHasAPath(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	health := fmt.Sprint("@podagent-fence-test-", os.Getpid())
+	_, client, _ := startFencedAgent(t, "--listen", "tcp:"+address, "--insecure", "--health", "unix:"+health)
+	_, port, _ := net.SplitHostPort(address)
+	for what, test := range map[string]struct{ python, want string }{
+		"its port":            {"socket.create_connection(('127.0.0.1', " + port + "))", "Permission denied"},
+		"its health's socket": {`s = socket.socket(socket.AF_UNIX); s.connect('\0` + health[1:] + `')`, "not permitted"},
+		"its socket":          {"s = socket.socket(socket.AF_UNIX); s.connect('agent'); print('connected')", "connected"},
+	} {
+		out, _ := client.Command(t.Context(), "python3", "-c", "import socket; "+test.python).CombinedOutput()
+		if !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: %s, want %s", what, out, test.want)
+		}
+	}
+	for _, address := range []string{address, health} { // they are there
+		network := map[bool]string{true: "unix", false: "tcp"}[address == health]
+		conn, err := net.Dial(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
 }
