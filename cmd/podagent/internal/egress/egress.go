@@ -26,6 +26,9 @@ const (
 	// lastWords is how long a refused connection may take to say by its first byte which
 	// protocol it speaks, and then to read why it is refused.
 	lastWords = 5 * time.Second
+	// mostWords is how many bytes of a refused connection are read: a request, and the
+	// beginning of its body. What goes on would cost processor time.
+	mostWords = 256 << 10
 )
 
 // ErrNoConnection says that a connection waits no longer, or never did.
@@ -38,9 +41,10 @@ func (notWaiting) Unwrap() error { return fs.ErrNotExist }
 
 // Proxy accepts connections in the sandbox, and announces them to the far end that serves.
 type Proxy struct {
-	listener *net.TCPListener
-	log      *slog.Logger
-	patience time.Duration
+	listener  *net.TCPListener
+	log       *slog.Logger
+	patience  time.Duration
+	lastWords time.Duration
 
 	mu       sync.Mutex
 	farEnds  []*FarEnd // the first one serves
@@ -62,7 +66,7 @@ func Listen(log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: l, log: log, patience: patience, waiting: map[uint64]*waiting{}}
+	p := &Proxy{listener: l, log: log, patience: patience, lastWords: lastWords, waiting: map[uint64]*waiting{}}
 	go p.accept()
 	return p, nil
 }

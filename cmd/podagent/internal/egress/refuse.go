@@ -21,7 +21,7 @@ const socks5 = 5
 func (p *Proxy) refuse(conn *net.TCPConn, reason string) {
 	defer p.leave()
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(lastWords))
+	_ = conn.SetDeadline(time.Now().Add(p.lastWords))
 	var first [1]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
 		return
@@ -34,7 +34,8 @@ func (p *Proxy) refuse(conn *net.TCPConn, reason string) {
 		return
 	}
 	_ = conn.CloseWrite()
-	_, _ = io.Copy(io.Discard, conn) // a close before the client has sent all would take the answer from it
+	// A close before the client has sent all would take the answer from it.
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, mostWords))
 }
 
 // socksRefusal is the choice of no authentication, and the answer "general failure" to the
