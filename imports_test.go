@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/egress":                        {"pkg/egress/farend", "pkg/podapi", "pkg/fsops"},
+	"pkg/egress":                        {"pkg/egress/farend", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/podapi/wayout":                 {},
 	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/opener", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch", "pkg/procfs"},
 	"pkg/procfs":                        {},

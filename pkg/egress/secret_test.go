@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
 func TestSecretsAreChecked(t *testing.T) {
@@ -143,4 +145,19 @@ func FuzzHeaders(f *testing.F) {
 			t.Fatalf("%q became %q", value, got)
 		}
 	})
+}
+
+func TestSecretsComeFromProviders(t *testing.T) {
+	given := theSecret(t)
+	given.Value = nil
+	s, err := given.Resolve(t.Context(), secret.Static("a=value=of=it"))
+	if err != nil || string(s.Value) != "a=value=of=it" || s.Name != given.Name {
+		t.Errorf("%q, %v", s.Value, err)
+	}
+	if value, err := s.Provider().Secret(t.Context()); err != nil || value != "a=value=of=it" {
+		t.Errorf("%q, %v", value, err)
+	}
+	if _, err := given.Resolve(t.Context(), secret.Env("NO_SUCH_VARIABLE_OF_THIS_TEST")); err == nil || !strings.Contains(err.Error(), "TOKEN") {
+		t.Error(err)
+	}
 }

@@ -230,3 +230,20 @@ func TestSecretsOfACommandAreResolvedWhereverItIs(t *testing.T) {
 	_, err := h.Call(t.Context(), "wrapped", nil)
 	has(t, fmt.Sprint(err), `secret "ONLY" of the Command for printenv was not resolved`)
 }
+
+// Credentials of the way out are in no environment: commands have a placeholder, which a
+// model may see, and the value is removed wherever it might show.
+func TestRedactedSecretsAreInNoEnvironment(t *testing.T) {
+	h := newHost(t, tools.Options{Redact: map[string]secret.Provider{"GH_TOKEN": secret.Static(token)}}, tools.Coding()...)
+	got := h.text("Bash", `{"command": "echo \"<$GH_TOKEN>\" podagent-secret-GH_TOKEN-00; printf '%s%s' ghp_ 0123456789abcdef"}`)
+	if got != "<> podagent-secret-GH_TOKEN-00\n[REDACTED:GH_TOKEN]" {
+		t.Error(got)
+	}
+}
+
+func TestRedactedSecretThatCannotBeResolvedFailsCalls(t *testing.T) {
+	session := tools.New(nil, tools.Options{Redact: map[string]secret.Provider{"A": secret.Static("x")}})
+	if err := session.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), `"A"`) {
+		t.Error(err)
+	}
+}

@@ -20,6 +20,10 @@ type Options struct {
 	// first call resolves them, once: later changes of a value apply to the next
 	// session.
 	Secrets map[string]secret.Provider
+	// Redact are secrets that commands do not get, and that are removed from all that the
+	// tools show, as Secrets are: the values of credentials that the way out puts into
+	// requests (package egress). The first call resolves them.
+	Redact map[string]secret.Provider
 	// State is the initial state of the session.
 	State map[string]any
 	// TempDir is a directory of the sandbox. The session creates its own
@@ -56,7 +60,7 @@ type Session struct {
 func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 	s := &Session{
 		sandbox: sandbox, workdir: opts.Workdir, byName: map[string]*bound{},
-		vault:      newVault(opts.Secrets, tools),
+		vault:      newVault(opts.Secrets, opts.Redact, tools),
 		kept:       newKeptOutputs(sandbox, opts.TempDir),
 		background: &background{},
 		state:      State{}.with(opts.State),

@@ -13,6 +13,7 @@ import (
 // vault resolves the secrets of a session once.
 type vault struct {
 	session map[string]secret.Provider
+	redact  map[string]secret.Provider // for the redactor alone
 	ofTool  map[string]map[string]secret.Provider
 	gate    chan struct{} // holds a token, except while a call resolves
 	opened  atomic.Pointer[opened]
@@ -33,8 +34,8 @@ func (o *opened) of(tool string) *secret.Set {
 	return o.session
 }
 
-func newVault(session map[string]secret.Provider, tools []Tool) *vault {
-	v := &vault{session: maps.Clone(session), ofTool: map[string]map[string]secret.Provider{}, gate: make(chan struct{}, 1)}
+func newVault(session, redact map[string]secret.Provider, tools []Tool) *vault {
+	v := &vault{session: maps.Clone(session), redact: maps.Clone(redact), ofTool: map[string]map[string]secret.Provider{}, gate: make(chan struct{}, 1)}
 	v.gate <- struct{}{}
 	for _, tool := range tools {
 		if t, ok := tool.(interface {
@@ -71,7 +72,9 @@ func (v *vault) open(ctx context.Context) (*opened, error) {
 func (v *vault) resolve(ctx context.Context) (*opened, error) {
 	session, err := secret.Resolve(ctx, v.session)
 	o := &opened{session: session, ofTool: map[string]*secret.Set{}}
-	sets := []*secret.Set{session}
+	redact, redactErr := secret.Resolve(ctx, v.redact)
+	err = errors.Join(err, redactErr)
+	sets := []*secret.Set{session, redact}
 	for name, providers := range v.ofTool {
 		set, toolErr := secret.Resolve(ctx, providers)
 		if toolErr != nil {
