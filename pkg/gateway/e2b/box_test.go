@@ -245,9 +245,14 @@ func (b *box) running() map[int]processInfo {
 // eventually waits until something holds.
 func (b *box) eventually(what string, holds func() bool) {
 	b.Helper()
+	eventually(b.T, what, holds)
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
 	for begun := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Since(begun) > hung {
-			b.Fatalf("%s: not after %v", what, hung)
+			t.Fatalf("%s: not after %v", what, hung)
 		}
 	}
 }

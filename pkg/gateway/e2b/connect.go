@@ -66,7 +66,7 @@ type method struct {
 func (m *method) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method == http.MethodPost && (err != nil || kind != m.contentType) {
 		w.Header().Set("Accept-Post", m.contentType)
-		writeError(w, http.StatusUnsupportedMediaType, connect.CodeInvalidArgument, "the Content-Type must be "+m.contentType)
+		writeError(r.Context(), w, http.StatusUnsupportedMediaType, connect.CodeInvalidArgument, "the Content-Type must be "+m.contentType)
 		return
 	}
 	r.Header.Set("Content-Type", m.contentType)
@@ -87,10 +87,10 @@ const timeoutHeader = "Connect-Timeout-Ms"
 const envelopeHeader = 5
 
 // writeError answers with an error of Connect, outside of its handlers.
-func writeError(w http.ResponseWriter, status int, code connect.Code, text string) {
+func writeError(ctx context.Context, w http.ResponseWriter, status int, code connect.Code, text string) {
 	w.Header().Set("Content-Type", unaryType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(connectFault{code.String(), text})
+	_ = json.NewEncoder(w).Encode(connectFault{code.String(), text, missed(ctx, status)})
 }
 
 // requestHeader returns the header of the request of a handler's context.
@@ -119,7 +119,7 @@ func refuseGone(ctx context.Context, text string) bool {
 	for _, name := range []string{"Accept-Encoding", "Connect-Accept-Encoding", "Connect-Content-Encoding"} {
 		a.Header().Del(name)
 	}
-	writeError(a, http.StatusBadGateway, connect.CodeUnavailable, text)
+	writeError(ctx, a, http.StatusBadGateway, connect.CodeUnavailable, text)
 	a.refused = true
 	return true
 }

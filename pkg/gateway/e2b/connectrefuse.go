@@ -23,17 +23,18 @@ func refuseConnect(w http.ResponseWriter, r *http.Request, why gateway.Failure) 
 	code := codeOf(why.Status, why.Class)
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != streamType || isGone(why.Class) {
-		writeError(w, envdStatus(why), code, why.Text)
+		writeError(r.Context(), w, envdStatus(why), code, why.Text)
 		return
 	}
 	w.Header().Set("Content-Type", streamType)
-	_, _ = w.Write(lastMessage(connectFault{code.String(), why.Text}))
+	_, _ = w.Write(lastMessage(connectFault{Code: code.String(), Message: why.Text}))
 }
 
 // connectFault is an error of Connect.
 type connectFault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	notReached
 }
 
 // lastMessage returns the message of a stream that ends it by an error.

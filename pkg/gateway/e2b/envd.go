@@ -83,7 +83,9 @@ func (f *Face) envdHandler() http.Handler {
 
 // serveSandbox passes a request to what stands for the envd of a sandbox, or to a server in it.
 func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.Call) {
-	switch to, _ := addressOf(r, c.Address()); to.Port {
+	to, _ := addressOf(r, c.Address())
+	r = withSandboxID(r, to)
+	switch to.Port {
 	case envdPort:
 	case interpreterPort:
 		why := c.Failure(r.Context(), errInterpreter)
@@ -91,7 +93,7 @@ func (f *Face) serveSandbox(w http.ResponseWriter, r *http.Request, c *gateway.C
 		writeFailure(w, why)
 		return
 	default:
-		c.ServePort(w, r, gateway.PortRequest{Sandbox: c.Sandbox(), Port: to.Port, Without: ownHeaders, Refuse: refusePort})
+		c.ServePort(w, r, gateway.PortRequest{Sandbox: c.Sandbox(), Port: to.Port, Without: ownHeaders, Refuse: refusePort(r.Context(), to.Port)})
 		return
 	}
 	if allowPages(w, r) {
@@ -111,15 +113,21 @@ var errInterpreter = gateway.Fail(http.StatusNotImplemented, "unsupported", "the
 func envdFailure(w http.ResponseWriter, r *http.Request, err error) {
 	why := callOf(r.Context()).Failure(r.Context(), err)
 	why.Status = envdStatus(why)
-	writeFailure(w, why)
+	writeMissed(w, why, missed(r.Context(), why.Status))
 }
 
-// refusePort answers a request to a server in a sandbox that was not passed on.
-func refusePort(w http.ResponseWriter, why gateway.Failure) {
-	if why.Status = envdStatus(why); why.Status == http.StatusInternalServerError {
-		why.Status = http.StatusBadGateway
+// refusePort returns what answers a request to a server in a sandbox that was not passed on.
+func refusePort(ctx context.Context, port int) func(http.ResponseWriter, gateway.Failure) {
+	return func(w http.ResponseWriter, why gateway.Failure) {
+		if why.Status = envdStatus(why); why.Status == http.StatusInternalServerError {
+			why.Status = http.StatusBadGateway
+		}
+		of := missed(ctx, why.Status)
+		if of.SandboxID != "" && !isGone(why.Class) {
+			of.Port = port
+		}
+		writeMissed(w, why, of)
 	}
-	writeFailure(w, why)
 }
 
 // envdStatus is the status by which envd's clients know a failure.

@@ -134,6 +134,9 @@ func (f *Face) Refuse(w http.ResponseWriter, r *http.Request, why gateway.Failur
 		why = gateway.Failure{Status: http.StatusBadRequest, Class: "invalid", Text: "the URL names no sandbox: to have URLs signed, let the client find sandboxes by their hosts, and do not set E2B_SANDBOX_URL"}
 	}
 	if isConnect(r) {
+		if to, ok := addressOf(r, gateway.Address{}); ok {
+			r = withSandboxID(r, to)
+		}
 		refuseConnect(w, r, why)
 		return
 	}

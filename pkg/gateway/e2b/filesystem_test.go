@@ -331,7 +331,7 @@ func TestWatchersOfASandboxLeaveRoomForOthers(t *testing.T) {
 		t.Error("a sandbox has too many")
 	}
 	fill("two", watchersOfSandbox-1)
-	if err := add("acme", "two", &watcher{err: errLost}); err != nil {
+	if err := add("acme", "two", &watcher{ended: true}); err != nil {
 		t.Error(err)
 	}
 	fill("two", 1) // in place of the one that has ended
@@ -352,6 +352,37 @@ func TestWatchersOfASandboxLeaveRoomForOthers(t *testing.T) {
 		t.Errorf("%d were ended", stopped)
 	}
 	fill("three", watchersOfSandbox)
+}
+
+// Envd keeps such a watcher until it is removed. Here it is kept no longer than there is room.
+func TestWatcherOfADirectoryThatIsGoneSaysNothingMoreAndMakesRoom(t *testing.T) {
+	d := newEnvdDoor(t)
+	create := func(path string) (int, string) {
+		got := d.call("filesystem.Filesystem/CreateWatcher", fmt.Sprintf(`{"path":%q}`, path))
+		return got.StatusCode, got.text
+	}
+	d.calls(methodCase{"MakeDir", `{"path":"dir"}`, 200, ""})
+	_, made := create("dir")
+	for range watchersOfSandbox - 1 {
+		if code, text := create(""); code != 200 {
+			t.Fatal(code, text)
+		}
+	}
+	d.calls(methodCase{"Remove", `{"path":"dir"}`, 200, ""})
+	removed := false
+	eventually(t, "the last event", func() bool {
+		got := d.call("filesystem.Filesystem/GetWatcherEvents", made)
+		removed = removed || strings.Contains(got.text, eventRemove)
+		return removed && got.StatusCode == 200 && got.text == "{}"
+	})
+	eventually(t, "room for another", func() bool {
+		code, _ := create("")
+		return code == 200
+	})
+	d.calls(
+		methodCase{"CreateWatcher", `{"path":""}`, 429, ""},
+		methodCase{"GetWatcherEvents", made, 404, "not_found"},
+	)
 }
 
 func TestWatchersEndWithTheirSandbox(t *testing.T) {

@@ -43,7 +43,8 @@ type watcher struct {
 	mu     sync.Mutex
 	events []*fileEvent
 	size   int   // of their names, in bytes
-	err    error // by which the watch ended
+	ended  bool  // the watch has, by err, or because its directory is gone
+	err    error
 }
 
 // add adds a watcher, unless its sandbox or its tenant has too many. One whose watch has ended makes room
@@ -116,7 +117,7 @@ func (w *watcher) leave() {
 func (w *watcher) hasEnded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err != nil
+	return w.ended
 }
 
 // ask returns the watcher, which lasts for another while.
@@ -141,7 +142,8 @@ func (w *watcher) tell(e *fileEvent) error {
 	return nil
 }
 
-// take returns the events so far. After the last one comes the error by which the watch ended.
+// take returns the events so far. After the last one comes the error by which the watch ended. If its directory
+// is gone, there is none, and nothing happens any more, as with envd.
 func (w *watcher) take() ([]*fileEvent, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +158,7 @@ func (w *watcher) take() ([]*fileEvent, error) {
 func (w *watcher) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err = err
+	w.ended, w.err = true, err
 }
 
 // create adds a watcher, and waits until its watch is ready. The watch outlives ctx, but not the watcher's
