@@ -53,7 +53,7 @@ func (in *listFilesInput) detail(context.Context) Detail { return Detail{Paths: 
 type listFilesOutput struct {
 	Body struct {
 		Entries   []File `json:"entries" nullable:"false"`
-		Truncated bool   `json:"truncated" doc:"there are more"`
+		Truncated bool   `json:"truncated" doc:"there are more: as many as limit says are listed, or as fit"`
 	}
 }
 
@@ -61,11 +61,13 @@ func (g *Gateway) listFiles(ctx context.Context, in *listFilesInput) (*listFiles
 	out := &listFilesOutput{}
 	out.Body.Entries = []File{}
 	return out, g.on(ctx, in.ID, func(s *launcher.Sandbox) error {
+		size := 0
 		for a, err := range s.List(ctx, in.Path, fsops.ListOptions{Recursive: in.Recursive}) {
 			if err != nil {
 				return err
 			}
-			if len(out.Body.Entries) == min(in.Limit, listLimit) {
+			size += len(a.Path) + len(a.Target) + len(a.ETag)
+			if len(out.Body.Entries) == min(in.Limit, listLimit) || size > listSize {
 				out.Body.Truncated = true
 				return nil
 			}

@@ -32,8 +32,10 @@ const (
 	exitLimit = 256
 	// startTime is how long a command whose caller has left may take to start.
 	startTime = 30 * time.Second
-	// listLimit is how many entries of a directory an answer has.
+	// listLimit is how many entries of a directory an answer has, and listSize how many bytes their texts
+	// may have in all: agents may lie, and names and targets of links may be long.
 	listLimit = 10_000
+	listSize  = 4 << 20
 	// labelLimit is how many labels a list can be filtered by: no sandbox has more.
 	labelLimit = 64
 	// openTime is how long a sandbox may take to be opened, also if it has to be resumed: what

@@ -42,8 +42,8 @@ type watcher struct {
 
 	mu     sync.Mutex
 	events []*fileEvent
-	size   int   // of their names, in bytes
-	ended  bool  // the watch has, by err, or because its directory is gone
+	size   int  // of their names, in bytes
+	ended  bool // the watch has, by err, or because its directory is gone
 	err    error
 }
 
