@@ -22,6 +22,8 @@ type tlsOpener struct {
 	secrets *secretSet
 	roots   *x509.CertPool // nil: this machine's
 	shared  bool           // others may have the same CA
+	clients chan struct{}  // has an element for each client
+	conns   chan struct{}  // and for each connection to a host
 }
 
 var _ opener = (*tlsOpener)(nil)
@@ -48,7 +50,14 @@ func newTLSOpener(opts Options) (*tlsOpener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tlsOpener{ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0}, nil
+	return openerOf(ca, secrets, opts), nil
+}
+
+func openerOf(ca *sessionCA, secrets *secretSet, opts Options) *tlsOpener {
+	return &tlsOpener{
+		ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0,
+		clients: make(chan struct{}, mostOpened), conns: make(chan struct{}, mostHostConns),
+	}
 }
 
 // opens reports whether a host has secrets, so that its TLS is to be opened.
@@ -64,6 +73,13 @@ func (o *tlsOpener) open(ctx context.Context, client net.Conn, to target, dial f
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, conn.reset)
 	defer stop()
+	select {
+	case o.clients <- struct{}{}:
+		defer func() { <-o.clients }()
+	default:
+		conn.reset()
+		return fmt.Errorf("%d connections to hosts of secrets are open, and there may be no more", mostOpened)
+	}
 	leaf, err := o.ca.leaf(to.host())
 	if err != nil {
 		return err
@@ -131,7 +147,7 @@ func (x *openedTLS) server(ctx context.Context) *http.Server {
 // the client speaks it, so that upgrades find HTTP/1 on both sides.
 func (x *openedTLS) transport(http2 bool) *http.Transport {
 	t := &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return x.dial(ctx) },
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return x.opener.connect(ctx, x.dial) },
 		TLSClientConfig:        &tls.Config{RootCAs: x.opener.roots, ServerName: x.to.host()},
 		TLSHandshakeTimeout:    openHandshake,
 		ExpectContinueTimeout:  openContinue,
@@ -149,6 +165,33 @@ func (x *openedTLS) transport(http2 bool) *http.Transport {
 	t.Protocols.SetHTTP1(true)
 	t.Protocols.SetHTTP2(http2)
 	return t
+}
+
+// connect dials if there are not too many connections to hosts.
+func (o *tlsOpener) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	select {
+	case o.conns <- struct{}{}:
+	default:
+		return nil, &unreachable{text: fmt.Sprintf("%d connections to hosts of secrets are open, and there may be no more", mostHostConns)}
+	}
+	conn, err := dial(ctx)
+	if err != nil {
+		<-o.conns
+		return nil, err
+	}
+	return &hostConn{Conn: conn, over: sync.OnceFunc(func() { <-o.conns })}, nil
+}
+
+// hostConn is a connection to a host.
+type hostConn struct {
+	net.Conn
+	over func()
+}
+
+// Close closes the connection.
+func (c *hostConn) Close() error {
+	defer c.over()
+	return c.Conn.Close()
 }
 
 // begin makes the way to the host, when the first request shows the client's protocol.

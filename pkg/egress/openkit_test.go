@@ -72,7 +72,7 @@ func newOpened(t testing.TB, secrets ...Secret) *opened {
 		t.Fatal(err)
 	}
 	o := &opened{world: world, seen: make(chan Decision, 100), hosts: map[string]string{}}
-	o.tlsOpener = &tlsOpener{ca: own, secrets: set, roots: trusting(world)}
+	o.tlsOpener = openerOf(own, set, Options{Roots: trusting(world)})
 	o.asker = newProxy(Options{Log: func(d Decision) {
 		if d.Verdict != Allowed {
 			o.seen <- d
@@ -172,7 +172,9 @@ func (o *opened) connect(ctx context.Context, conn net.Conn) {
 	dial := func(ctx context.Context) (net.Conn, error) { return o.dial(ctx, to) }
 	if o.opens(to.host(), int(to.port)) {
 		ctx = context.WithValue(ctx, tryKey{}, &try{proxy: o.asker, target: to})
-		_ = o.open(ctx, &bufferedConn{conn, r}, to, dial)
+		if err := o.open(ctx, &bufferedConn{conn, r}, to, dial); err != nil && err != errNoRequest {
+			_ = ctx.Value(tryKey{}).(*try).failed(err)
+		}
 		return
 	}
 	up, err := dial(ctx)

@@ -42,10 +42,14 @@ const (
 	maxOpenHeader, maxAnswerHeader = 64 << 10, 256 << 10
 	// openStreams bounds the requests at once on one HTTP/2 connection (RFC 9113 advises at
 	// least 100), and openConns the connections to a host that speaks HTTP/1 only, for these.
-	openStreams, openConns = 100, 32
+	openStreams, openConns = 100, 16
 	// openStreamBuffer and openConnBuffer are what HTTP/2 may send before it is taken, for
 	// a request and for a connection, in each direction.
-	openStreamBuffer, openConnBuffer = 256 << 10, 2 << 20
+	openStreamBuffer, openConnBuffer = 256 << 10, 1 << 20
+	// mostOpened bounds the connections of clients whose TLS is opened, and mostHostConns those
+	// to their hosts. Together with the buffers they bound the memory, 256 MiB, that a hostile
+	// sandbox can take by not reading.
+	mostOpened, mostHostConns = 128, 256
 	// maskWait is how long the end of a piece of text is held back because a secret may
 	// begin in it. Texts that are watched come by lines, of which nothing is held back.
 	maskWait = 200 * time.Millisecond

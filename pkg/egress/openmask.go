@@ -35,9 +35,7 @@ type needle struct {
 func newMask(secrets []*held) *mask {
 	m := &mask{}
 	for _, s := range secrets {
-		for _, text := range spellings(s.value()) {
-			m.add(text, s.placeholder)
-		}
+		m.needles = append(m.needles, s.needles()...)
 	}
 	m.finish()
 	return m
@@ -50,7 +48,7 @@ func (m *mask) with(texts []string) *mask {
 	}
 	wider := &mask{needles: slices.Clone(m.needles)}
 	for _, text := range texts {
-		wider.add(text, strings.Repeat("*", len(text)))
+		wider.needles = append(wider.needles, needle{[]byte(text), strings.Repeat("*", len(text))})
 	}
 	wider.finish()
 	return wider
@@ -65,11 +63,16 @@ func (m *mask) finish() {
 	}
 }
 
-func (m *mask) add(text, instead string) {
-	same := func(n needle) bool { return string(n.text) == text }
-	if len(text) >= minValue && !slices.ContainsFunc(m.needles, same) {
-		m.needles = append(m.needles, needle{[]byte(text), instead})
+// needlesOf returns the needles of a secret, each once.
+func needlesOf(value, placeholder string) []needle {
+	var all []needle
+	for _, text := range spellings(value) {
+		same := func(n needle) bool { return string(n.text) == text }
+		if len(text) >= minValue && !slices.ContainsFunc(all, same) {
+			all = append(all, needle{[]byte(text), placeholder})
+		}
 	}
+	return all
 }
 
 // spellings returns how programs write a value. None has a line break.

@@ -1,11 +1,13 @@
 package egress
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -144,4 +146,52 @@ func BenchmarkOpened(b *testing.B) {
 			}
 		}
 	}
+}
+
+// A sandbox that opens more connections than there may be is refused, and the others go on.
+func TestOpenedConnectionsAreBounded(t *testing.T) {
+	o := newOpened(t, theSecret(t))
+	o.host(t, theHost, newWitness(nil))
+	var open []*tls.Conn
+	for range mostOpened {
+		conn := o.tunnel(t, theHost, "http/1.1")
+		if err := conn.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, conn)
+	}
+	if err := o.tunnel(t, theHost, "http/1.1").Handshake(); err == nil {
+		t.Error("one more is served")
+	}
+	if got := o.sighted(t); !strings.Contains(got, "no more") {
+		t.Error(got)
+	}
+	fmt.Fprintf(open[0], "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", theHost)
+	if got, err := io.ReadAll(open[0]); err != nil || !strings.Contains(string(got), "welcome") {
+		t.Errorf("%q, %v", got, err)
+	}
+	for range mostHostConns {
+		o.conns <- struct{}{}
+	}
+	fmt.Fprintf(open[1], "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", theHost)
+	if got, err := io.ReadAll(open[1]); err != nil || !strings.Contains(string(got), " 502 ") || !strings.Contains(string(got), "no more") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Connections to hosts give their places back.
+func TestConnectionsToHostsGiveTheirPlacesBack(t *testing.T) {
+	both(t, func(t *testing.T, http2 bool) {
+		o := newOpened(t, theSecret(t))
+		o.host(t, theHost, newWitness(nil))
+		client := o.client(t, http2)
+		do(t, client, get(t, "https://"+theHost))
+		if len(o.conns) != 1 || len(o.clients) != 1 {
+			t.Errorf("%d connections to hosts, %d clients", len(o.conns), len(o.clients))
+		}
+		client.CloseIdleConnections()
+		for len(o.conns)+len(o.clients) > 0 { // until the end is seen
+			runtime.Gosched()
+		}
+	})
 }

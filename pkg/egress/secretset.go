@@ -13,6 +13,7 @@ type held struct {
 	Secret
 	placeholder string
 	value       func() string // a function, because package fmt cannot print it
+	needles     func() []needle
 }
 
 // secretSet has the secrets of a session. A nil set is empty. It never changes.
@@ -47,6 +48,8 @@ func newSecretSet(secrets []Secret, seed []byte) (*secretSet, error) {
 func newHeld(s Secret, seed []byte) *held {
 	value := string(s.Value)
 	h := &held{Secret: s, placeholder: s.placeholder(seed), value: func() string { return value }}
+	needles := needlesOf(value, h.placeholder)
+	h.needles = func() []needle { return needles }
 	h.Value, h.Hosts, h.Headers = nil, slices.Clone(s.Hosts), slices.Clone(s.Headers)
 	return h
 }
