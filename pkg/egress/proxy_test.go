@@ -2,6 +2,7 @@ package egress
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"os/exec"
@@ -128,5 +129,32 @@ func TestDecisionsQuoteWhatIsNoHost(t *testing.T) {
 	d := f.decision(0)
 	if want := `"a\nverdict=allowed \xff\u2028`; !strings.HasPrefix(d.Host, want) || len(d.Host) > 150 || d.Verdict != Denied {
 		t.Errorf("got %+v", d)
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Host) }))
+	}()
+	f := newFront(t, Options{}, fmt.Sprintf("[::1]:%d", port), fmt.Sprintf("allowed.test=[::1]:%d", port))
+	for _, host := range []string{fmt.Sprintf("[::1]:%d", port), fmt.Sprintf("allowed.test:%d", port)} {
+		for _, scheme := range []string{"http", "socks5"} {
+			response, err := f.client(t, scheme, nil).Get("http://" + host + "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := body(t, response.Body); got != host {
+				t.Errorf("%s by %s: got %s, %q", host, scheme, response.Status, got)
+			}
+		}
+		if response, _ := f.connect(t, host); response.StatusCode != 200 {
+			t.Errorf("CONNECT %s: %s", host, response.Status)
+		}
 	}
 }
