@@ -19,7 +19,6 @@ type halves interface {
 type client struct {
 	net.Conn
 	head  *bytes.Reader // read from it, and to be read again
-	over  func()        // called once, at Close
 	close func() error
 }
 
