@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -36,7 +37,7 @@ func (c *call) healthy(answer any) error {
 		return gateway.Fail(http.StatusServiceUnavailable, "unavailable", c.Failure(c.r.Context(), err).Text) // by the caller's names
 	}
 	if err == nil {
-		writeJSON(c.w, http.StatusOK, answer)
+		faces.WriteJSON(c.w, http.StatusOK, answer)
 	}
 	return err
 }
@@ -53,10 +54,10 @@ func metadataV1(c *call) error {
 		env := map[string]string{}
 		for variable := range strings.SplitSeq(ran.stdout.String(), "\x00") {
 			if name, value, ok := strings.Cut(variable, "="); ok && strings.HasPrefix(name, "SANDBOX_") && !isSecret(name) {
-				env[text(name)] = text(value)
+				env[faces.Text(name)] = faces.Text(value)
 			}
 		}
-		writeJSON(c.w, http.StatusOK, struct {
+		faces.WriteJSON(c.w, http.StatusOK, struct {
 			Env map[string]string `json:"env"`
 		}{env})
 		return nil

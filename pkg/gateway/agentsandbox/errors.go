@@ -1,16 +1,14 @@
 package agentsandbox
 
 import (
-	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/gateway/internal/rawgrpc"
 )
 
@@ -23,14 +21,12 @@ func refuse(w http.ResponseWriter, r *http.Request, to *route, why gateway.Failu
 		stream.End(grpcStatus(why))
 		return
 	}
-	if why.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(why.RetryAfter/time.Second))))
-	}
+	faces.SetRetryAfter(w.Header(), why.RetryAfter)
 	if to.isRuntime() && isV1(to.path) {
-		writeJSON(w, why.Status, v1Error{v1Code(why.Status), why.Text})
+		faces.WriteJSON(w, why.Status, v1Error{v1Code(why.Status), why.Text})
 		return
 	}
-	writeJSON(w, why.Status, detail{why.Text})
+	faces.WriteJSON(w, why.Status, detail{why.Text})
 }
 
 // detail is the body of an answer of the router, and of the Python runtime, that is an error.
@@ -46,14 +42,6 @@ type v1Error struct {
 
 // isV1 reports whether a path is one of sandboxd's REST.
 func isV1(path string) bool { return strings.HasPrefix(path, "/v1/") }
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	to := json.NewEncoder(w)
-	to.SetEscapeHTML(false)
-	_ = to.Encode(v)
-}
 
 // statusOf is the status by which clients know a failure. A sandbox that is not there is 410: to clients
 // 404 is a file's, and they repeat a request after 502.

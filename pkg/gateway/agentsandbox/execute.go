@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -37,7 +36,7 @@ func execute(c *call) error {
 		return err
 	}
 	if in.Command == nil {
-		return badRequest("the body lacks command")
+		return faces.BadRequest("the body lacks command")
 	}
 	words, fault := splitWords(*in.Command)
 	if fault == nil && len(words) == 0 {
@@ -49,7 +48,7 @@ func execute(c *call) error {
 		}
 		ran, err := run(c.r.Context(), c.Call, s, &command{words: words, limit: executeOutput, size: jsonSize, timeout: executeTime})
 		switch {
-		case isAboutCommand(err):
+		case faces.IsAboutFile(err):
 			return c.executed("", notExecuted(err), 1)
 		case err != nil:
 			return err
@@ -65,7 +64,7 @@ func execute(c *call) error {
 func notExecuted(why error) string { return "Failed to execute command: " + why.Error() }
 
 func (c *call) executed(stdout, stderr string, code int) error {
-	writeJSON(c.w, http.StatusOK, executed{stdout, stderr, code})
+	faces.WriteJSON(c.w, http.StatusOK, executed{stdout, stderr, code})
 	return nil
 }
 
@@ -79,18 +78,9 @@ func (c *call) body(into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return badRequest("the body is not as it should be: %v", err)
+		return faces.BadRequest("the body is not as it should be: %v", err)
 	}
 	return nil
-}
-
-// isAboutCommand reports whether an error says that a command cannot run, and not that nobody knows.
-func isAboutCommand(err error) bool {
-	if errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrAgentLost) {
-		return false
-	}
-	_, ok := errors.AsType[syscall.Errno](err)
-	return ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
 // command is one whose output is an answer.

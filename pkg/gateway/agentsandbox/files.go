@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/content"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -46,11 +47,11 @@ func getFile(c *call) error {
 		if err != nil {
 			return err
 		}
-		list := directory{"/" + text(strings.TrimPrefix(strings.TrimPrefix(name, path.Clean(s.Workdir)), "/")), make([]entry, len(all))}
+		list := directory{"/" + faces.Text(strings.TrimPrefix(strings.TrimPrefix(name, path.Clean(s.Workdir)), "/")), make([]entry, len(all))}
 		for i, a := range all {
-			list.Entries[i] = entry{text(path.Base(a.Path)), a.Size, typeOf(a), a.ModTime.UTC().Format(time.RFC3339), fmt.Sprintf("%04o", a.Mode.Perm())}
+			list.Entries[i] = entry{faces.Text(path.Base(a.Path)), a.Size, typeOf(a), a.ModTime.UTC().Format(time.RFC3339), fmt.Sprintf("%04o", a.Mode.Perm())}
 		}
-		writeJSON(c.w, http.StatusOK, list)
+		faces.WriteJSON(c.w, http.StatusOK, list)
 		return nil
 	})
 }
@@ -98,7 +99,7 @@ func entriesOf(ctx context.Context, s *launcher.Sandbox, dir string) ([]fsops.At
 			switch {
 			case err == nil:
 				all[i] = fsops.Attr{Path: a.Path, Size: to.Size, Mode: to.Mode, ModTime: to.ModTime}
-			case !isAboutFile(err):
+			case !faces.IsAboutFile(err):
 				return err
 			}
 			return nil
@@ -114,18 +115,12 @@ func entriesOf(ctx context.Context, s *launcher.Sandbox, dir string) ([]fsops.At
 	return kept, err
 }
 
-// isAboutFile reports whether an error says that a path leads nowhere, and not that nobody knows.
-func isAboutFile(err error) bool { return isAboutCommand(err) }
-
 func typeOf(a fsops.Attr) string {
 	if a.IsDir() {
 		return "directory"
 	}
 	return "file"
 }
-
-// text returns a name of a file as JSON can have it, which is not all that Linux allows.
-func text(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // putFile writes a file: as a whole, or it stays as it was.
 func putFile(c *call) error {
@@ -139,7 +134,7 @@ func putFile(c *call) error {
 	}
 	return c.onFile(filesPath, func(s *launcher.Sandbox, name string) error {
 		if name == path.Clean(s.Workdir) {
-			return badRequest("target path is a directory")
+			return faces.BadRequest("target path is a directory")
 		}
 		if err := c.write(s, name, file, fsops.WriteOptions{Parents: true, Perm: mode}); err != nil {
 			return err
@@ -161,7 +156,7 @@ func modeOf(text string) (fs.FileMode, error) {
 	}
 	mode, err := strconv.ParseUint(text, 8, 12)
 	if err != nil || len(text) != 4 || text[0] != '0' {
-		return 0, badRequest("mode %.20q must match ^0[0-7]{3}$", text)
+		return 0, faces.BadRequest("mode %.20q must match ^0[0-7]{3}$", text)
 	}
 	return fs.FileMode(mode), nil
 }
@@ -172,7 +167,7 @@ func deleteFile(c *call) error {
 	if text := c.r.URL.Query().Get("recursive"); text != "" {
 		var err error
 		if recursive, err = strconv.ParseBool(text); err != nil {
-			return badRequest("recursive %.20q must be a boolean", text)
+			return faces.BadRequest("recursive %.20q must be a boolean", text)
 		}
 	}
 	return c.onFile(filesPath, func(s *launcher.Sandbox, name string) error {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/gateway/internal/rawgrpc"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -69,7 +70,7 @@ func (c *grpcCall) serve(r *http.Request) error {
 	c.ctx = within
 	message, err := c.stream.Recv()
 	if errors.Is(err, io.EOF) {
-		err = badRequest("the call has no message")
+		err = faces.BadRequest("the call has no message")
 	}
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (c *grpcCall) statusOf(err error) *status.Status {
 	if errors.Is(context.Cause(c.ctx), context.DeadlineExceeded) {
 		err = gateway.Fail(http.StatusGatewayTimeout, "deadline", "the time of the call is over")
 	} else if of, ok := err.(interface{ GRPCStatus() *status.Status }); ok { // of the call itself
-		c.Failure(c.ctx, badRequest("%s", of.GRPCStatus().Message()))
+		c.Failure(c.ctx, faces.BadRequest("%s", of.GRPCStatus().Message()))
 		return of.GRPCStatus()
 	}
 	why := c.Failure(c.ctx, err)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -74,7 +75,7 @@ func (c *grpcCall) sendSignal(message []byte) error {
 			return notRunning(in.process)
 		})
 	}
-	return badRequest("the signal must be SIGNAL_SIGINT, SIGNAL_SIGKILL or SIGNAL_SIGTERM")
+	return faces.BadRequest("the signal must be SIGNAL_SIGINT, SIGNAL_SIGKILL or SIGNAL_SIGTERM")
 }
 
 // resize changes the size of a process's terminal.

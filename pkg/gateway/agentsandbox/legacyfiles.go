@@ -9,6 +9,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -43,9 +44,9 @@ func listLegacy(c *call) error {
 		}
 		list := make([]legacyEntry, len(all))
 		for i, a := range all {
-			list[i] = legacyEntry{text(path.Base(a.Path)), a.Size, typeOf(a), float64(a.ModTime.UnixNano()) / 1e9}
+			list[i] = legacyEntry{faces.Text(path.Base(a.Path)), a.Size, typeOf(a), float64(a.ModTime.UnixNano()) / 1e9}
 		}
-		writeJSON(c.w, http.StatusOK, list)
+		faces.WriteJSON(c.w, http.StatusOK, list)
 		return nil
 	})
 }
@@ -58,10 +59,10 @@ func exists(c *call) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return err
 		}
-		writeJSON(c.w, http.StatusOK, struct {
+		faces.WriteJSON(c.w, http.StatusOK, struct {
 			Path   string `json:"path"`
 			Exists bool   `json:"exists"`
-		}{text(named), err == nil})
+		}{faces.Text(named), err == nil})
 		return nil
 	})
 }
@@ -73,7 +74,7 @@ func uploadLegacy(c *call) error {
 		return err
 	}
 	if named == "" {
-		return badRequest("the file of the form has no file name")
+		return faces.BadRequest("the file of the form has no file name")
 	}
 	return c.on(gateway.Detail{Paths: []string{named}}, func(s *launcher.Sandbox) error {
 		name, err := within(s.Workdir, named)
@@ -83,9 +84,9 @@ func uploadLegacy(c *call) error {
 		if err := c.write(s, name, file, fsops.WriteOptions{Parents: true}); err != nil {
 			return err
 		}
-		writeJSON(c.w, http.StatusOK, struct {
+		faces.WriteJSON(c.w, http.StatusOK, struct {
 			Message string `json:"message"`
-		}{"File '" + text(named) + "' uploaded successfully."})
+		}{"File '" + faces.Text(named) + "' uploaded successfully."})
 		return nil
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // The messages of process.v1.ProcessService and watcher.v1.FileWatcherService, as protobuf encodes them. They
@@ -41,7 +43,7 @@ type watchRequest struct {
 	recursive bool   // field 2
 }
 
-var errMessage = badRequest("the message is not as it should be")
+var errMessage = faces.BadRequest("the message is not as it should be")
 
 // eachField passes on the fields of a message: those that are numbers, and those that are bytes.
 func eachField(message []byte, number func(protowire.Number, uint64), bytes func(protowire.Number, []byte) error) error {
@@ -106,7 +108,7 @@ func (c *processConfig) parse(message []byte) error {
 		case field <= 3 && !utf8.Valid(value) && field != 2:
 			return errMessage
 		case len(c.command)+len(c.env) > wordsLimit:
-			return badRequest("there are more than %d arguments and variables", wordsLimit)
+			return faces.BadRequest("there are more than %d arguments and variables", wordsLimit)
 		case field == 1:
 			c.command = append(c.command, string(value))
 		case field == 2:
@@ -224,7 +226,7 @@ func (e *fileEvent) encode() []byte {
 	m := numberField(1, e.kind)
 	for i, value := range []string{e.path, e.old, e.fault} {
 		if value != "" {
-			m = append(m, bytesField(protowire.Number(i+2), []byte(text(value)))...)
+			m = append(m, bytesField(protowire.Number(i+2), []byte(faces.Text(value)))...)
 		}
 	}
 	return m

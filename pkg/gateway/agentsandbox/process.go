@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -127,7 +128,7 @@ func (w *eventWriter) Write(p []byte) (n int, err error) {
 // check says what is wrong with a command; nil if the sandbox can tell.
 func (c *processConfig) check() error {
 	if len(c.command) == 0 || c.command[0] == "" {
-		return badRequest("command is required")
+		return faces.BadRequest("command is required")
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (c *processConfig) check() error {
 // checkVariable refuses what is no name of a variable.
 func checkVariable(name string) error {
 	if name == "" || strings.Contains(name, "=") {
-		return badRequest("the environment variable %.40q has no name, or a = in it", name)
+		return faces.BadRequest("the environment variable %.40q has no name, or a = in it", name)
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func checkVariable(name string) error {
 // check refuses a size that no terminal has; nil is none.
 func (s *terminalSize) check() error {
 	if s != nil && max(s.cols, s.rows) > math.MaxUint16 {
-		return badRequest("a terminal has at most %d columns and rows", math.MaxUint16)
+		return faces.BadRequest("a terminal has at most %d columns and rows", math.MaxUint16)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // The ports of the runtimes: the Python runtime's, and those of sandboxd for REST and gRPC.
@@ -41,7 +42,7 @@ func (f *Face) routeOf(r *http.Request, tenant string) (*route, error) {
 	if rest, ok := strings.CutPrefix(to.path, pathPrefix); ok && r.Header[headerID] == nil {
 		parts := strings.SplitN(rest, "/", 4)
 		if len(parts) < 3 {
-			return to, badRequest("the path must be %sNAMESPACE/ID/PORT/...", pathPrefix)
+			return to, faces.BadRequest("the path must be %sNAMESPACE/ID/PORT/...", pathPrefix)
 		}
 		parts = append(parts, "")
 		namespace, to.id, port, to.path, to.byPath = parts[0], parts[1], parts[2], "/"+parts[3], true
@@ -55,7 +56,7 @@ func (f *Face) routeOf(r *http.Request, tenant string) (*route, error) {
 func (to *route) setPort(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || text[0] == '0' {
-		return badRequest("Invalid port format.")
+		return faces.BadRequest("Invalid port format.")
 	}
 	to.port = int(n)
 	if to.byPath && !to.isRuntime() {
@@ -71,7 +72,7 @@ func (to *route) setTimeout(text string) error {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(seconds) || seconds <= 0 {
-		return badRequest("Invalid timeout format: %s is a number of seconds above 0.", headerTimeout)
+		return faces.BadRequest("Invalid timeout format: %s is a number of seconds above 0.", headerTimeout)
 	}
 	to.timeout = max(1, time.Duration(min(seconds, longestTimeout)*float64(time.Second))) // 0 is none
 	return nil
@@ -81,16 +82,16 @@ func (to *route) setTimeout(text string) error {
 func (f *Face) check(to *route, r *http.Request, namespace, tenant string) error {
 	for _, name := range []string{headerID, headerNamespace, headerPort, headerUID, headerTimeout} {
 		if len(r.Header[name]) > 1 {
-			return badRequest("%s is there more than once.", name)
+			return faces.BadRequest("%s is there more than once.", name)
 		}
 	}
 	switch {
 	case to.id == "":
-		return badRequest("X-Sandbox-ID header is required.")
+		return faces.BadRequest("X-Sandbox-ID header is required.")
 	case len(validation.IsDNS1123Label(to.id)) > 0:
-		return badRequest("Invalid sandbox ID format.")
+		return faces.BadRequest("Invalid sandbox ID format.")
 	case namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0:
-		return badRequest("Invalid namespace format.")
+		return faces.BadRequest("Invalid namespace format.")
 	case namespace != "" && f.Namespace != "" && namespace != f.Namespace && namespace != tenant:
 		return gateway.Fail(http.StatusNotFound, "no_sandbox", "there is no sandbox of this name in this namespace")
 	}
@@ -117,11 +118,7 @@ var errOvertime = fmt.Errorf("the time of the request (%s) is over: %w", headerT
 func (to *route) name(prefix string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(to.path, prefix))
 	if err != nil {
-		return "", badRequest("the path is not encoded as URLs are")
+		return "", faces.BadRequest("the path is not encoded as URLs are")
 	}
 	return name, nil
-}
-
-func badRequest(format string, args ...any) error {
-	return gateway.Fail(http.StatusBadRequest, "invalid", fmt.Sprintf(format, args...))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/agentwrites"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -48,7 +49,7 @@ func (c *grpcCall) watch(message []byte) error {
 			return err
 		}
 		if !a.IsDir() {
-			return badRequest("the path is no directory")
+			return faces.BadRequest("the path is no directory")
 		}
 		ctx, cancel := context.WithCancelCause(c.ctx)
 		defer cancel(nil)

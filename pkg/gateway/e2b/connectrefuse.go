@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // isConnect reports whether a request is to one of envd's Connect services.
@@ -19,7 +20,7 @@ func isConnect(r *http.Request) bool {
 // refuseConnect answers a call of Connect before it is a handler's. A stream is answered by its last message:
 // of another status than 200 clients read no body, and take 429 and 503 as if the sandbox were gone.
 func refuseConnect(w http.ResponseWriter, r *http.Request, why gateway.Failure) {
-	setRetryAfter(w.Header(), why.RetryAfter)
+	faces.SetRetryAfter(w.Header(), why.RetryAfter)
 	code := codeOf(why.Status, why.Class)
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != streamType || isGone(why.Class) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // control is a request to the control plane.
@@ -131,19 +132,19 @@ func (c *control) failure(err error) gateway.Failure {
 func (c *control) body(v any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, controlBodyLimit))
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return badRequest("the body has more than %d bytes", over.Limit)
+		return faces.BadRequest("the body has more than %d bytes", over.Limit)
 	}
 	if err != nil {
-		return badRequest("the body cannot be read: %v", err)
+		return faces.BadRequest("the body cannot be read: %v", err)
 	}
 	if len(data) == 0 {
 		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return badRequest("the Content-Type must be application/json")
+		return faces.BadRequest("the Content-Type must be application/json")
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return badRequest("the body: %v", err)
+		return faces.BadRequest("the body: %v", err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // createRequest is the body of a create, as far as it means something here. What asks for something that
@@ -116,7 +117,7 @@ func (c *control) create(usual time.Duration) error {
 	if _, _, err := c.Create(ctx, order); err != nil {
 		return err
 	}
-	writeJSON(c.w, http.StatusCreated, c.created(name, in.Template, opened))
+	faces.WriteJSON(c.w, http.StatusCreated, c.created(name, in.Template, opened))
 	return nil
 }
 
@@ -166,7 +167,7 @@ func timeoutOf(asked *int64, usual time.Duration) (time.Duration, error) {
 	case asked == nil:
 		return usual, nil
 	case *asked < 1 || *asked > mostTimeout:
-		return 0, badRequest("timeout: %d is not from 1 to %d seconds", *asked, mostTimeout)
+		return 0, faces.BadRequest("timeout: %d is not from 1 to %d seconds", *asked, mostTimeout)
 	}
 	return time.Duration(*asked) * time.Second, nil
 }
@@ -175,7 +176,7 @@ func timeoutOf(asked *int64, usual time.Duration) (time.Duration, error) {
 func envOf(vars map[string]string) (env []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(vars[name], "\x00") {
-			return nil, badRequest("envVars: %.100q cannot be set", name)
+			return nil, faces.BadRequest("envVars: %.100q cannot be set", name)
 		}
 		env = append(env, name+"="+vars[name])
 	}

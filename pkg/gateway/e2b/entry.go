@@ -2,15 +2,13 @@ package e2b
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"path"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -40,7 +38,7 @@ type entryInfo struct {
 // plainEntry describes a file that is no symbolic link.
 func plainEntry(a fsops.Attr) *entryInfo {
 	e := &entryInfo{
-		Name: text(path.Base(a.Path)), Type: typeOf(a.Mode), Path: text(a.Path), Size: a.Size,
+		Name: faces.Text(path.Base(a.Path)), Type: typeOf(a.Mode), Path: faces.Text(a.Path), Size: a.Size,
 		Mode: uint32(a.Mode.Perm()), Permissions: a.Mode.String(), Owner: userName(a.UID), Group: userName(a.GID),
 	}
 	if y := a.ModTime.UTC().Year(); 1 <= y && y <= 9999 { // what a timestamp can have
@@ -59,12 +57,12 @@ func entryOf(ctx context.Context, s *launcher.Sandbox, a fsops.Attr) (*entryInfo
 	if !path.IsAbs(target) {
 		target = path.Join(path.Dir(a.Path), target)
 	}
-	e.SymlinkTarget = new(text(target))
+	e.SymlinkTarget = new(faces.Text(target))
 	to, err := s.Stat(ctx, a.Path)
 	switch {
 	case err == nil:
 		e.Type, e.Mode = typeOf(to.Mode), uint32(to.Mode.Perm())
-	case ctx.Err() != nil || !isAboutAFile(err):
+	case ctx.Err() != nil || !faces.IsAboutFile(err):
 		return nil, err
 	}
 	return e, nil
@@ -89,13 +87,4 @@ func userName(id uint32) string {
 		return "root"
 	}
 	return strconv.FormatUint(uint64(id), 10)
-}
-
-// text returns a name of a file as a message can have it, which is not all that Linux allows.
-func text(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
-
-// isAboutAFile reports whether an error says that a path leads nowhere, and not that nobody knows.
-func isAboutAFile(err error) bool {
-	_, ok := errors.AsType[syscall.Errno](err)
-	return ok || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }

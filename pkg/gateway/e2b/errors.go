@@ -2,13 +2,10 @@ package e2b
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // apiError is the body of an answer to a request that failed. E2B's clients read code, whatever the
@@ -48,27 +45,10 @@ func withSandboxID(r *http.Request, to gateway.Address) *http.Request {
 
 // writeMissed answers a request that did not reach a server in a sandbox, or what stands for its envd.
 func writeMissed(w http.ResponseWriter, why gateway.Failure, of notReached) {
-	setRetryAfter(w.Header(), why.RetryAfter)
-	writeJSON(w, why.Status, apiError{why.Status, why.Text, of})
+	faces.SetRetryAfter(w.Header(), why.RetryAfter)
+	faces.WriteJSON(w, why.Status, apiError{why.Status, why.Text, of})
 }
 
 func writeFailure(w http.ResponseWriter, why gateway.Failure) {
 	writeMissed(w, why, notReached{})
-}
-
-func setRetryAfter(h http.Header, d time.Duration) {
-	if d > 0 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(d/time.Second))))
-	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
-}
-
-// badRequest is the error of a request that says something wrong.
-func badRequest(format string, args ...any) error {
-	return gateway.Fail(http.StatusBadRequest, "invalid", fmt.Sprintf(format, args...))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -45,7 +46,7 @@ type (
 func absolute(s *launcher.Sandbox, name string) (string, error) {
 	switch {
 	case name == "~" || strings.HasPrefix(name, "~/"):
-		return "", badRequest("%q: ~ is not known here: a path is absolute, or begins in the working directory", name)
+		return "", faces.BadRequest("%q: ~ is not known here: a path is absolute, or begins in the working directory", name)
 	case path.IsAbs(name):
 		return path.Clean(name), nil
 	}
@@ -84,7 +85,7 @@ func makeDir(ctx context.Context, s *launcher.Sandbox, in *pathRequest) (*entryR
 	}
 	if errors.Is(err, fs.ErrExist) {
 		if a, statErr := s.Stat(ctx, name); statErr == nil && !a.IsDir() {
-			return nil, badRequest("%s is there, and no directory", name)
+			return nil, faces.BadRequest("%s is there, and no directory", name)
 		}
 	}
 	if err != nil {
@@ -139,7 +140,7 @@ func listDir(ctx context.Context, s *launcher.Sandbox, in *listRequest) (*listRe
 	err = l.list(ctx, name, max(in.Depth, 1), 0)
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, badRequest("%s is no directory", name)
+		return nil, faces.BadRequest("%s is no directory", name)
 	case err != nil:
 		return nil, err
 	}

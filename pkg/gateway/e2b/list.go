@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 )
 
 // listQuery is what a list is asked for.
@@ -38,7 +40,7 @@ func (c *control) list() error {
 func (c *control) listRunning() error {
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return badRequest("the query: %v", err)
+		return faces.BadRequest("the query: %v", err)
 	}
 	q := listQuery{states: []string{stateRunning}, limit: math.MaxInt}
 	if q.metadata, err = parseMetadata(values.Get("metadata")); err != nil {
@@ -69,7 +71,7 @@ func (c *control) answerList(q *listQuery) error {
 		c.w.Header().Set("X-Next-Token", tokenOf(&page[q.limit-1]))
 	}
 	c.w.Header().Set("X-Total-Running", strconv.Itoa(running))
-	writeJSON(c.w, http.StatusOK, page)
+	faces.WriteJSON(c.w, http.StatusOK, page)
 	return nil
 }
 
@@ -77,7 +79,7 @@ func (c *control) answerList(q *listQuery) error {
 func parseList(raw string) (q listQuery, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, badRequest("the query: %v", err)
+		return q, faces.BadRequest("the query: %v", err)
 	}
 	q = listQuery{states: []string{stateRunning, statePaused}, limit: pageLimit, template: values.Get("template")}
 	if q.metadata, err = parseMetadata(values.Get("metadata")); err != nil {
@@ -88,12 +90,12 @@ func parseList(raw string) (q listQuery, err error) {
 	}
 	for _, state := range q.states {
 		if state != stateRunning && state != statePaused {
-			return q, badRequest("state: %.100q is not running or paused", state)
+			return q, faces.BadRequest("state: %.100q is not running or paused", state)
 		}
 	}
 	if text := values.Get("startedAfter"); text != "" {
 		if q.startedAfter, err = time.Parse(time.RFC3339, text); err != nil {
-			return q, badRequest("startedAfter: %.100q is not a time", text)
+			return q, faces.BadRequest("startedAfter: %.100q is not a time", text)
 		}
 	}
 	switch order := values.Get("order"); order {
@@ -101,17 +103,17 @@ func parseList(raw string) (q listQuery, err error) {
 	case "asc":
 		q.ascending = true
 	default:
-		return q, badRequest("order: %.100q is not asc or desc", order)
+		return q, faces.BadRequest("order: %.100q is not asc or desc", order)
 	}
 	if text := values.Get("limit"); text != "" {
 		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 {
-			return q, badRequest("limit: %.100q is not a number from 1", text)
+			return q, faces.BadRequest("limit: %.100q is not a number from 1", text)
 		}
 		q.limit = min(q.limit, pageLimit)
 	}
 	if text := values.Get("nextToken"); text != "" {
 		if q.afterTime, q.afterID, err = parseToken(text); err != nil {
-			return q, badRequest("nextToken: %.100q is not one of this list", text)
+			return q, faces.BadRequest("nextToken: %.100q is not one of this list", text)
 		}
 	}
 	return q, nil
@@ -122,16 +124,16 @@ func parseList(raw string) (q listQuery, err error) {
 func parseMetadata(text string) (map[string]string, error) {
 	pairs, err := url.ParseQuery(text)
 	if err != nil {
-		return nil, badRequest("metadata: %v", err)
+		return nil, faces.BadRequest("metadata: %v", err)
 	}
 	metadata := map[string]string{}
 	for name, values := range pairs {
 		plain, err := url.PathUnescape(name)
 		if err != nil {
-			return nil, badRequest("metadata: %v", err)
+			return nil, faces.BadRequest("metadata: %v", err)
 		}
 		if metadata[plain], err = url.PathUnescape(values[len(values)-1]); err != nil {
-			return nil, badRequest("metadata: %v", err)
+			return nil, faces.BadRequest("metadata: %v", err)
 		}
 	}
 	return metadata, nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -47,7 +48,7 @@ func (c *control) metrics() error {
 			all = append(all, *m)
 		}
 	}
-	writeJSON(c.w, http.StatusOK, all)
+	faces.WriteJSON(c.w, http.StatusOK, all)
 	return nil
 }
 
@@ -60,7 +61,7 @@ func wantsNow(q url.Values, now time.Time) (bool, error) {
 		}
 		at, err := strconv.ParseInt(q.Get(name), 10, 64)
 		if err != nil {
-			return false, badRequest("%s: %.100q is no number of seconds since 1970", name, q.Get(name))
+			return false, faces.BadRequest("%s: %.100q is no number of seconds since 1970", name, q.Get(name))
 		}
 		wanted = wanted && sign*now.Unix() >= sign*at-1
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -70,7 +71,7 @@ func (s *selector) task(method string) task {
 // fault says what is wrong with a selector; nil if nothing is.
 func (s *selector) fault() error {
 	if (s.PID == nil) == (s.Tag == nil) {
-		return badRequest("a process is named by its pid or by its tag")
+		return faces.BadRequest("a process is named by its pid or by its tag")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/gateway/internal/stdin"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -18,7 +19,7 @@ import (
 func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothing, error) {
 	t := in.Process.task("SendSignal")
 	if in.Signal == 0 {
-		t.fault = badRequest("there is no signal: it must be SIGNAL_SIGTERM or SIGNAL_SIGKILL, or a number from 1 to 64")
+		t.fault = faces.BadRequest("there is no signal: it must be SIGNAL_SIGTERM or SIGNAL_SIGKILL, or a number from 1 to 64")
 	}
 	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		p, err := in.Process.findRunning(ctx, c)
@@ -36,7 +37,7 @@ func (*processes) sendSignal(ctx context.Context, in *sendSignalRequest) (*nothi
 func (*processes) update(ctx context.Context, in *updateRequest) (*nothing, error) {
 	t := in.Process.task("Update")
 	if in.PTY == nil || in.PTY.Size == nil {
-		t.fault = badRequest("there is nothing to change: pty.size must be the size of a terminal")
+		t.fault = faces.BadRequest("there is nothing to change: pty.size must be the size of a terminal")
 	}
 	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		found, err := in.Process.findRunning(ctx, c)
@@ -94,7 +95,7 @@ func (ps *processes) streamInput(ctx context.Context, in *connect.ClientStream[s
 		process = in.Msg().Start.Process
 		t = process.task("StreamInput")
 	} else if t.fault = streamFault(ctx, in.Err()); t.fault == nil {
-		t.fault = badRequest("the first message must be a start, which names the process")
+		t.fault = faces.BadRequest("the first message must be a start, which names the process")
 	}
 	return &nothing{}, t.onProcesses(ctx, func(c *podapi.Client) error {
 		i, err := ps.input(ctx, c, &process)
@@ -126,7 +127,7 @@ func (ps *processes) sendTo(ctx context.Context, c *podapi.Client, execID string
 // streamFault returns what is wrong with a message of a stream, which the library says in its own words.
 func streamFault(ctx context.Context, err error) error {
 	if of, ok := errors.AsType[*connect.Error](err); ok && ctx.Err() == nil {
-		return badRequest("%s", of.Message())
+		return faces.BadRequest("%s", of.Message())
 	}
 	return err
 }
@@ -167,7 +168,7 @@ func (ps *processes) inputOf(ctx context.Context, c *podapi.Client, execID strin
 // fault says what is wrong with input; nil if nothing is.
 func (in *processInput) fault() error {
 	if (in.Stdin == nil) == (in.PTY == nil) {
-		return badRequest("the input must be of stdin or of pty")
+		return faces.BadRequest("the input must be of stdin or of pty")
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func (i *input) send(in *processInput) error {
 		data = in.PTY
 	}
 	if (in.PTY != nil) != i.Process().HasTerminal() {
-		return badRequest("the input of a process with a terminal is pty, and that of another one stdin")
+		return faces.BadRequest("the input of a process with a terminal is pty, and that of another one stdin")
 	}
 	return asClosed(i.Send(*data))
 }

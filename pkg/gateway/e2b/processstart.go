@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -27,8 +28,8 @@ func (ps *processes) start(ctx context.Context, in *startRequest, out *events[pr
 			r = newRun(ctx, out)
 			err = r.start(c, in, name)
 		}
-		if !r.own && isAboutAFile(err) && !errors.Is(err, podapi.ErrUnavailable) { // the command's, or its directory's
-			return badRequest("%v", err)
+		if !r.own && faces.IsAboutFile(err) { // the command's, or its directory's
+			return faces.BadRequest("%v", err)
 		}
 		return err
 	})
@@ -37,14 +38,14 @@ func (ps *processes) start(ctx context.Context, in *startRequest, out *events[pr
 // fault says what is wrong with a request; nil if the sandbox can tell.
 func (in *startRequest) fault() error {
 	if in.Process == nil || in.Process.Cmd == "" {
-		return badRequest("there is no command: process.cmd must be one")
+		return faces.BadRequest("there is no command: process.cmd must be one")
 	}
 	if len(in.Tag) > tagLimit {
-		return badRequest("the tag has %d bytes: it may have %d", len(in.Tag), tagLimit)
+		return faces.BadRequest("the tag has %d bytes: it may have %d", len(in.Tag), tagLimit)
 	}
 	for name := range in.Process.Envs {
 		if name == "" || strings.Contains(name, "=") {
-			return badRequest("the environment variable %.40q has no name, or a = in it", name)
+			return faces.BadRequest("the environment variable %.40q has no name, or a = in it", name)
 		}
 	}
 	return nil

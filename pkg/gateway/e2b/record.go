@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -48,11 +49,11 @@ func (r record) labels(metadata map[string]string) (map[string]string, error) {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return nil, badRequest("metadata: %v", err)
+		return nil, faces.BadRequest("metadata: %v", err)
 	}
 	parts := slices.Collect(slices.Chunk([]byte(base64.RawURLEncoding.EncodeToString(text)), partSize))
 	if len(parts) > recordParts || len(all)+len(parts) > mostLabels {
-		return nil, badRequest("metadata: there is too much of it: it may have %d names, and about %d bytes of what is no label of Kubernetes", mostLabels-recordParts, recordParts*partSize*3/4)
+		return nil, faces.BadRequest("metadata: there is too much of it: it may have %d names, and about %d bytes of what is no label of Kubernetes", mostLabels-recordParts, recordParts*partSize*3/4)
 	}
 	for i, part := range parts {
 		all[fmt.Sprintf("%s%02d", recordLabel, i)] = partEdge + string(part) + partEdge

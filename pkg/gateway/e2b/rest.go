@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -97,7 +98,7 @@ func readMetrics(c *restCall) error {
 	return c.do(c.r.Context(), task{operation: "metrics", asleep: true}, func(s *launcher.Sandbox) error {
 		m, err := measure(c.r.Context(), s)
 		if err == nil {
-			writeJSON(c.w, http.StatusOK, envdMetricsOf(m))
+			faces.WriteJSON(c.w, http.StatusOK, envdMetricsOf(m))
 		}
 		return err
 	})
@@ -117,10 +118,10 @@ func readEnvs(c *restCall) error {
 		envs := map[string]string{}
 		for variable := range strings.SplitSeq(out.String(), "\x00") {
 			if name, value, ok := strings.Cut(variable, "="); ok {
-				envs[text(name)] = text(value)
+				envs[faces.Text(name)] = faces.Text(value)
 			}
 		}
-		writeJSON(c.w, http.StatusOK, envs)
+		faces.WriteJSON(c.w, http.StatusOK, envs)
 		return nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -118,7 +119,7 @@ func (c *control) get() error {
 	if p.record.Pauses {
 		out.Lifecycle.OnTimeout = "pause"
 	}
-	writeJSON(c.w, http.StatusOK, out)
+	faces.WriteJSON(c.w, http.StatusOK, out)
 	return nil
 }
 
@@ -147,7 +148,7 @@ func (c *control) setTimeout() error {
 		return err
 	}
 	if in.Timeout == nil {
-		return badRequest("the body lacks timeout")
+		return faces.BadRequest("the body lacks timeout")
 	}
 	if *in.Timeout == 0 {
 		*in.Timeout = 1 // it ends at once
@@ -227,7 +228,7 @@ func (c *control) connect(usual time.Duration) error {
 			return err
 		}
 	}
-	writeJSON(c.w, status, c.created(c.name, p.Template, opened))
+	faces.WriteJSON(c.w, status, c.created(c.name, p.Template, opened))
 	return nil
 }
 

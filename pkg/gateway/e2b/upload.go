@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -40,14 +41,14 @@ func writeFiles(c *restCall) error {
 	}
 	switch err := u.next(); {
 	case err == io.EOF:
-		return badRequest("the form has no file: its field must have the name file")
+		return faces.BadRequest("the form has no file: its field must have the name file")
 	case err != nil:
 		return err
 	}
 	return c.onFile("files/Write", gateway.Detail{Paths: []string{u.name}}, func(s *launcher.Sandbox) error {
 		written, err := u.writeAll(c, s)
 		if err == nil {
-			writeJSON(c.w, http.StatusOK, written)
+			faces.WriteJSON(c.w, http.StatusOK, written)
 		}
 		return err
 	})
@@ -55,62 +56,59 @@ func writeFiles(c *restCall) error {
 
 // upload is the body of a request that brings files.
 type upload struct {
-	body  *source           // decompressed
-	named string            // the path of the file, if the query has it
-	form  *multipart.Reader // nil if the body is the file
+	beside *besides          // the body, decompressed
+	body   *faces.Source     // the same
+	named  string            // the path of the file, if the query has it
+	form   *multipart.Reader // nil if the body is the file
 
-	name    string  // of the file that is next
-	content *source // of it
+	name    string        // of the file that is next
+	content *faces.Source // of it
 }
 
-// source remembers why it cannot be read.
-type source struct {
+// besides bounds what comes beside the files of a form.
+type besides struct {
 	io.Reader
-	failed error
-	beside bool  // what is read is none of a file
-	left   int64 // how much of that may come, in bytes
+	read bool  // what is read is none of a file
+	left int64 // how much of that may come, in bytes
 }
 
-var errBeside = errors.New("the form has too much beside its files, whose fields have the name file")
-
-func (s *source) Read(p []byte) (int, error) {
-	if s.beside && s.left <= 0 {
-		s.failed = errBeside
+func (b *besides) Read(p []byte) (int, error) {
+	if b.read && b.left <= 0 {
 		return 0, errBeside
 	}
-	n, err := s.Reader.Read(p)
-	if s.beside {
-		s.left -= int64(n)
-	}
-	if err != nil && err != io.EOF {
-		s.failed = err
+	n, err := b.Reader.Read(p)
+	if b.read {
+		b.left -= int64(n)
 	}
 	return n, err
 }
 
+var errBeside = errors.New("the form has too much beside its files, whose fields have the name file")
+
 func (c *restCall) upload() (*upload, error) {
-	u := &upload{body: &source{Reader: c.r.Body, left: otherPartLimit}, named: c.query.Get("path")}
+	u := &upload{beside: &besides{Reader: c.r.Body, left: otherPartLimit}, named: c.query.Get("path")}
+	u.body = &faces.Source{Reader: u.beside}
 	switch coding := strings.ToLower(c.r.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
 	case "gzip":
 		z, err := gzip.NewReader(c.r.Body)
 		if err != nil {
-			return nil, badRequest("the body is not gzip: %v", err)
+			return nil, faces.BadRequest("the body is not gzip: %v", err)
 		}
-		u.body.Reader = z
+		u.beside.Reader = z
 	default:
-		return nil, badRequest("a Content-Encoding of %q is not supported: it can be gzip", coding)
+		return nil, faces.BadRequest("a Content-Encoding of %q is not supported: it can be gzip", coding)
 	}
 	kind, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "application/octet-stream":
 		if u.named == "" {
-			return nil, badRequest("the query lacks path")
+			return nil, faces.BadRequest("the query lacks path")
 		}
 	case err == nil && kind == "multipart/form-data" && params["boundary"] != "":
 		u.form = multipart.NewReader(u.body, params["boundary"])
 	default:
-		return nil, badRequest("the Content-Type must be multipart/form-data with a boundary, or application/octet-stream")
+		return nil, faces.BadRequest("the Content-Type must be multipart/form-data with a boundary, or application/octet-stream")
 	}
 	return u, nil
 }
@@ -124,24 +122,24 @@ func (u *upload) next() error {
 		u.name, u.content = u.named, u.body
 		return nil
 	}
-	u.body.beside = true
-	u.body.left += partHeaderLimit
-	defer func() { u.body.beside = false }()
+	u.beside.read = true
+	u.beside.left += partHeaderLimit
+	defer func() { u.beside.read = false }()
 	for {
 		part, err := u.form.NextRawPart()
 		switch {
 		case err == io.EOF:
 			return err
 		case err != nil:
-			return u.explain(badRequest("the form: %v", err))
+			return u.explain(faces.BadRequest("the form: %v", err))
 		}
 		if part.FormName() == "file" {
-			u.content = &source{Reader: part}
+			u.content = &faces.Source{Reader: part}
 			u.name, err = u.nameOf(part)
 			return err
 		}
 		if _, err := io.Copy(io.Discard, part); err != nil {
-			return u.explain(badRequest("the form: %v", err))
+			return u.explain(faces.BadRequest("the form: %v", err))
 		}
 	}
 }
@@ -153,7 +151,7 @@ func (u *upload) nameOf(part *multipart.Part) (string, error) {
 	}
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil || params["filename"] == "" {
-		return "", badRequest("a file of the form has no file name, and the query no path")
+		return "", faces.BadRequest("a file of the form has no file name, and the query no path")
 	}
 	return params["filename"], nil
 }
@@ -168,15 +166,15 @@ func (u *upload) writeAll(c *restCall, s *launcher.Sandbox) ([]writtenFile, erro
 		case err != nil:
 			return nil, err
 		case there[name]:
-			return nil, badRequest("%s is in the request twice: the first one was written", name)
+			return nil, faces.BadRequest("%s is in the request twice: the first one was written", name)
 		case len(written) == filesLimit:
-			return nil, badRequest("there are more than %d files: these were written", filesLimit)
+			return nil, faces.BadRequest("there are more than %d files: these were written", filesLimit)
 		}
 		if _, err := s.Write(c.r.Context(), name, u.content, fsops.WriteOptions{Parents: true}); err != nil {
 			return nil, u.explain(err)
 		}
 		there[name] = true
-		written = append(written, writtenFile{text(name), text(path.Base(name)), "file"})
+		written = append(written, writtenFile{faces.Text(name), faces.Text(path.Base(name)), "file"})
 		if err := u.next(); err == io.EOF {
 			return written, nil
 		} else if err != nil {
@@ -185,20 +183,5 @@ func (u *upload) writeAll(c *restCall, s *launcher.Sandbox) ([]writtenFile, erro
 	}
 }
 
-// explain returns why an upload failed. If that is what the caller sent, it counts, and not what became
-// of it.
-func (u *upload) explain(err error) error {
-	for _, from := range []*source{u.body, u.content} {
-		if from == nil || from.failed == nil {
-			continue
-		}
-		if status, ok := errors.AsType[interface {
-			error
-			GetStatus() int
-		}](from.failed); ok {
-			return status // it came too slowly, or the like
-		}
-		return badRequest("the body: %v", from.failed)
-	}
-	return err
-}
+// explain returns why an upload failed.
+func (u *upload) explain(err error) error { return faces.Explain(err, u.body, u.content) }

@@ -9,6 +9,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/internal/agentwrites"
+	"github.com/podagent/podagent/pkg/gateway/internal/faces"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -56,7 +57,7 @@ func newWatch(ctx context.Context, s *launcher.Sandbox, in *watchRequest) (*watc
 	}
 	a, err := s.Stat(ctx, name)
 	if err == nil && !a.IsDir() {
-		err = badRequest("%s is no directory", name)
+		err = faces.BadRequest("%s is no directory", name)
 	}
 	return &watch{s, name, in.Recursive}, err
 }
@@ -131,7 +132,7 @@ func (w *watch) below(name string) string {
 	if rest = strings.TrimPrefix(rest, "/"); !ok || rest == "" {
 		return "."
 	}
-	return text(rest)
+	return faces.Text(rest)
 }
 
 // watchDir sends the events of a directory as they come.
