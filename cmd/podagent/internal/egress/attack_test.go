@@ -64,6 +64,24 @@ func TestRefusedConnectionIsReadToABoundOnly(t *testing.T) {
 	}
 }
 
+// What comes in excess gets an answer, unless it is a flood, too.
+func TestFloodOfExcessIsReset(t *testing.T) {
+	p := newProxy(t)
+	p.Join(0)
+	for range maxConnections + maxExcess {
+		connect(t, p)
+	}
+	conn, err := net.Dial("tcp", p.listener.Addr().String())
+	if err == nil {
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(hung))
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("it ends with %v, want a reset", err)
+	}
+}
+
 // A flood while the far end is away costs places, for the time of patience, and nothing else.
 func TestFloodWhileTheFarEndIsAwayEnds(t *testing.T) {
 	p := newProxy(t)

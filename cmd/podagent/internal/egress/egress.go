@@ -20,6 +20,8 @@ const (
 	// maxConnections is how many connections there may be at once, carried or not: as many
 	// as to ports.
 	maxConnections = 512
+	// maxExcess is how many more are told that there are too many. All others are reset.
+	maxExcess = 32
 	// patience is how long a connection waits for a far end, if there was one before, and
 	// then to be carried by it.
 	patience = 10 * time.Second
@@ -51,7 +53,8 @@ type Proxy struct {
 	joined   uint64    // how many far ends there have been
 	waiting  map[uint64]*waiting
 	accepted uint64 // how many connections there have been
-	open     int    // how many there are
+	open     int    // how many there are that are not in excess
+	excess   int
 }
 
 // waiting is a connection that nobody carries yet.
@@ -108,12 +111,12 @@ func (p *Proxy) take(conn *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open >= maxConnections {
-		reset(conn)
+		p.takeExcess(conn)
 		return
 	}
 	p.open++
 	if p.joined == 0 {
-		go p.refuse(conn, errNone)
+		go p.refuse(conn, errNone, p.leave)
 		return
 	}
 	p.accepted++
@@ -124,13 +127,27 @@ func (p *Proxy) take(conn *net.TCPConn) {
 	}
 }
 
+// takeExcess refuses a connection for which there is no place.
+func (p *Proxy) takeExcess(conn *net.TCPConn) {
+	if p.excess >= maxExcess {
+		reset(conn)
+		return
+	}
+	p.excess++
+	go p.refuse(conn, errMany, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.excess--
+	})
+}
+
 // giveUp refuses a connection that nobody has carried in time.
 func (p *Proxy) giveUp(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w := p.waiting[id]; w != nil {
 		delete(p.waiting, id)
-		go p.refuse(w.conn, errGone)
+		go p.refuse(w.conn, errGone, p.leave)
 	}
 }
 

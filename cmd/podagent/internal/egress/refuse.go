@@ -10,6 +10,7 @@ import (
 // Why a connection is refused.
 const (
 	errNone = "nobody outside lets this sandbox's connections out: it has no far end (see --allow-host)"
+	errMany = "this sandbox has too many connections open through the proxy: close some, or end what leaks them"
 	errGone = "the far end, which lets this sandbox's connections out, is away: try again"
 )
 
@@ -17,9 +18,9 @@ const (
 // letter.
 const socks5 = 5
 
-// refuse tells a connection why it leads nowhere, in its own protocol, and ends it.
-func (p *Proxy) refuse(conn *net.TCPConn, reason string) {
-	defer p.leave()
+// refuse tells a connection why it leads nowhere, in its own protocol, ends it, and calls done.
+func (p *Proxy) refuse(conn *net.TCPConn, reason string, done func()) {
+	defer done()
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(p.lastWords))
 	var first [1]byte
