@@ -129,7 +129,7 @@ func TestHelloToAnAddressThatNoRuleNames(t *testing.T) {
 	}
 }
 
-func TestCurlSeesThatItsHelloIsRefused(t *testing.T) {
+func TestClientSeesThatItsHelloIsRefused(t *testing.T) {
 	ca := newAuthority(t)
 	port := serveHTTPS(t, ca, func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }, "fronted.test")
 	f := newFront(t, Options{}, named("allowed.test", port))
