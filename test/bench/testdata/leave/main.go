@@ -1,0 +1,170 @@
+// Command leave uses the way out of a sandbox, for benchmarks, which run it there. It finds the
+// proxy by its environment, as programs do. Each line of its input is a request, which it answers
+// with the nanoseconds that it took:
+//
+//	raw HOST:PORT SIZE      receive this many bytes of command echo
+//	get URL SIZE            receive a page
+//	connect HOST:PORT       connect to a host
+//	open HOST:PORT COUNT    open so many connections to command echo, and keep them
+//	echo SIZE ROUNDS        send this many bytes by each of those, and receive them; so often
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// bufferSize is that of command echo.
+const bufferSize = 256 << 10
+
+func main() {
+	l := leaver{client: http.Client{Transport: &http.Transport{
+		Proxy:             http.ProxyFromEnvironment,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the servers are of the benchmark's own
+		ForceAttemptHTTP2: true,
+	}}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		begun := time.Now()
+		if err := l.answer(strings.Fields(lines.Text())); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		fmt.Println(int64(time.Since(begun)))
+	}
+}
+
+type leaver struct {
+	open   []net.Conn
+	client http.Client
+}
+
+func (l *leaver) answer(request []string) error {
+	if len(request) < 2 {
+		return fmt.Errorf("the request is %q", request)
+	}
+	target := request[1]
+	var numbers [2]int
+	for i, word := range request[2:] {
+		numbers[i], _ = strconv.Atoi(word) // the caller is a benchmark
+	}
+	switch request[0] {
+	case "raw":
+		return raw(target, int64(numbers[0]))
+	case "get":
+		return l.get(target, int64(numbers[0]))
+	case "connect":
+		conn, err := connect(target)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	case "open":
+		return l.openAll(target, numbers[0])
+	case "echo":
+		size, _ := strconv.Atoi(target)
+		return l.echoAll(size, numbers[0])
+	}
+	return fmt.Errorf("unknown request %q", request)
+}
+
+// connect opens a connection by the proxy.
+func connect(target string) (net.Conn, error) {
+	proxy, err := url.Parse(os.Getenv("HTTPS_PROXY"))
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial("tcp", proxy.Host)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", target); err != nil {
+		return nil, err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect}) // nothing follows yet
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the proxy says %s", answer.Status)
+	}
+	return conn, nil
+}
+
+func raw(target string, size int64) error {
+	conn, err := connect(target)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write(binary.BigEndian.AppendUint64([]byte{'r'}, uint64(size))); err != nil {
+		return err
+	}
+	return receive(conn, size)
+}
+
+func (l *leaver) get(target string, size int64) error {
+	answer, err := l.client.Get(target)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	return receive(answer.Body, size)
+}
+
+func receive(r io.Reader, size int64) error {
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(r, size), make([]byte, bufferSize))
+	if err == nil && n != size {
+		err = fmt.Errorf("%d bytes came: %w", n, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (l *leaver) openAll(target string, count int) error {
+	for range count {
+		conn, err := connect(target)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write([]byte{'e', 8: 0}); err != nil {
+			return err
+		}
+		l.open = append(l.open, conn)
+	}
+	return nil
+}
+
+// echoAll moves bytes by all connections at once, in both directions.
+func (l *leaver) echoAll(size, rounds int) error {
+	var group errgroup.Group
+	for _, conn := range l.open {
+		group.Go(func() error {
+			return writeAll(conn, size, rounds)
+		})
+		group.Go(func() error {
+			return receive(conn, int64(size)*int64(rounds))
+		})
+	}
+	return group.Wait()
+}
+
+func writeAll(conn net.Conn, size, rounds int) error {
+	data := make([]byte, size)
+	for range rounds {
+		if _, err := conn.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
