@@ -13,6 +13,7 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
 // egressFlags say how commands leave a sandbox.
@@ -112,6 +113,15 @@ func (e *egressFlags) policy(more ...egress.Rule) egress.Policy {
 		allow = append(allow, s.Hosts...)
 	}
 	return egress.Policy{Allow: allow}
+}
+
+// providers returns those of the credentials' values.
+func (e *egressFlags) providers() map[string]secret.Provider {
+	all := map[string]secret.Provider{}
+	for _, s := range e.secrets {
+		all[s.Name] = s.Provider()
+	}
+	return all
 }
 
 // checkLevel returns an error if less is kept from commands than was required.

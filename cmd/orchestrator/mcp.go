@@ -83,6 +83,7 @@ func mcpCommand(a *app) *cobra.Command {
 			if err := errors.Join(opts.http.check(), opts.tools.check(cmd.Context()), from.egress.check(cmd.Context(), a)); err != nil {
 				return err
 			}
+			opts.tools.redact = from.egress.providers()
 			return a.mcp(cmd.Context(), &opts)
 		},
 	}

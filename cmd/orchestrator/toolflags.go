@@ -24,7 +24,8 @@ type toolFlags struct {
 	commands flagvalue.Commands
 	given    []string // of --secret
 	secrets  map[string]secret.Provider
-	flag     *pflag.Flag // --secret
+	redact   map[string]secret.Provider // credentials of the way out
+	flag     *pflag.Flag                // --secret
 }
 
 const secretHelp = "give commands the secret NAME in their environment, and remove it from their output: `NAME=env:VARIABLE|file:FILE` reads it here; may be repeated"
@@ -103,5 +104,5 @@ func (f *toolFlags) tools() []tools.Tool {
 
 // session returns the tools in a sandbox.
 func (f *toolFlags) session(sandbox *launcher.Sandbox) *tools.Session {
-	return tools.New(sandbox, tools.Options{Secrets: f.secrets, Dialect: f.dialect.Value}, f.tools()...)
+	return tools.New(sandbox, tools.Options{Secrets: f.secrets, Redact: f.redact, Dialect: f.dialect.Value}, f.tools()...)
 }
