@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/agentsandbox":          {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
-	"pkg/gateway/metrics":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
+	"pkg/gateway/metrics":               {"pkg/egress", "pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/egress/farend":                 {"internal/delay", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/wire"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},

@@ -76,6 +76,9 @@ const egressText = "egress"
 // see takes over another view.
 func (w *waysOut) see(v peers.View) {
 	w.mu.Lock()
+	if len(v.Gateways) < len(w.view.Gateways) {
+		w.listed = time.Time{} // what the one that is gone kept may be newer than the list
+	}
 	w.view = v
 	w.mu.Unlock()
 	select {
@@ -109,10 +112,10 @@ func (w *waysOut) look() {
 	w.mu.Lock()
 	due := time.Since(w.listed) >= egressListInterval
 	w.mu.Unlock()
+	w.join()
 	if due {
 		w.list(w.life)
 	}
-	w.join()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, s := range w.known {
@@ -149,11 +152,11 @@ func (w *waysOut) tenant(name string) *tenantEgress {
 	return t
 }
 
-// join takes part in who keeps what, once there is something to keep.
+// join takes part in who keeps what, from when a tenant has an Egress.
 func (w *waysOut) join() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.joined || w.leaving || len(w.known) == 0 {
+	if w.joined || w.leaving {
 		return
 	}
 	w.joined = true

@@ -270,7 +270,7 @@ func (f *farEnd) begin(s *launcher.Sandbox, next wanting) (*serving, error) {
 		return nil, err
 	}
 	opts := egress.Options{
-		Secrets: next.policy.secrets, Seed: seed,
+		Secrets: next.policy.secrets, Seed: seed, Roots: f.w.g.EgressRoots,
 		Policy: f.policyOf(next.policy), Generation: v.generation, Private: f.w.g.EgressPrivate,
 		Log: f.tries.tell,
 		Admit: func(conn net.Conn) (net.Conn, error) {

@@ -70,8 +70,7 @@ func newTries(g *Gateway, tenant, name string) *tries {
 // tell tells of a try.
 func (t *tries) tell(d egress.Decision) {
 	tell(t.g.Observers, func(o EgressFollower) { o.EgressDecided(d) })
-	left := detailLimit
-	d.Host = redactTexts([]string{d.Host}, &left)[0]
+	d.Host, d.Reason = redactText(d.Host, nameTextLimit), redactText(d.Reason, 2*nameTextLimit)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	try := EgressTry{t.tenant, t.name, d, 1}

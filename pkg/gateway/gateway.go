@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log"
@@ -46,6 +47,8 @@ type Options struct {
 	// tenant's [Egress] names them, beside those that are private everywhere: the pods and services of a
 	// cluster, say.
 	EgressPrivate []netip.Prefix
+	// EgressRoots verify the hosts that get credentials; nil means the roots of this machine.
+	EgressRoots *x509.CertPool
 	// Observers are told of what callers do, in this order.
 	Observers []Observer
 	// Faces serve callers in the words of other APIs. A request is the first one's that claims it.

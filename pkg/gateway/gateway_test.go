@@ -21,7 +21,13 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		serveChild(dir)
+		return
+	}
+	os.Exit(launchertest.Main(m))
+}
 
 // door is a gateway over a local launcher, with the tenants acme and other, whose tokens are a
 // and o.

@@ -20,6 +20,7 @@ const (
 	end    = "end"   // an act has been answered
 	sign   = "sign"  // signs what comes before it
 	closed = "close" // the last of a chain; signed
+	try    = "try"   // a sandbox has tried to reach a host, or several times so
 )
 
 // line is a line of a log, but for what chains it to the others: that comes first and last in it.
@@ -52,6 +53,17 @@ type line struct {
 	In     int64   `json:"in_bytes,omitempty"`
 	Out    int64   `json:"out_bytes,omitempty"`
 	Took   float64 `json:"ms,omitempty"`
+
+	// Of a try, beside its tenant, sandbox and port.
+	Verdict  string `json:"verdict,omitempty"`
+	Try      uint64 `json:"try,omitempty"` // the same in all lines about one try of a sandbox
+	To       string `json:"to,omitempty"`  // the host
+	Address  string `json:"address,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+	Rule     string `json:"rule,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Secret   string `json:"credential,omitempty"` // its name
+	Count    int    `json:"count,omitempty"`      // how many tries, if there are several
 }
 
 func begun(a gateway.Act) line {
@@ -67,6 +79,20 @@ func ended(a gateway.Act, o gateway.Outcome) line {
 		Type: end, Time: time.Now().UTC(), ID: a.ID, Tenant: a.Tenant, Key: a.Key, Operation: a.Operation, Sandbox: a.Sandbox,
 		Status: o.Status, Class: o.Class, Exit: o.Exit, In: o.In, Out: o.Out, Took: float64(o.Took.Microseconds()) / 1000,
 	}
+}
+
+func tried(t gateway.EgressTry) line {
+	l := line{
+		Type: try, Time: t.Time.UTC(), Tenant: t.Tenant, Sandbox: t.Sandbox,
+		Verdict: string(t.Verdict), Try: t.ID, To: t.Host, Port: t.Port, Protocol: t.Protocol, Rule: t.Rule, Reason: t.Reason, Secret: t.Secret,
+	}
+	if t.Address.IsValid() {
+		l.Address = t.Address.String()
+	}
+	if t.Count > 1 {
+		l.Count = t.Count
+	}
+	return l
 }
 
 // text returns a line in JSON.

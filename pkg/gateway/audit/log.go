@@ -6,7 +6,8 @@
 // line is signed, and what came since is signed again every minute, and at the end: see [Verifier].
 //
 // A line is a JSON object: seq and prev, which chain it, then its type, the time, what its type has
-// unless it is empty or zero, and sig if it is signed. The types are start, begin, end, sign and close.
+// unless it is empty or zero, and sig if it is signed. The types are start, begin, end, try, sign and close.
+// A try is of a sandbox, and not of a caller: what it has tried to reach by the gateway.
 package audit
 
 import (
@@ -123,6 +124,11 @@ func (l *Log) End(_ context.Context, a gateway.Act, o gateway.Outcome) {
 	if begun {
 		_ = l.add(entryOf(ended(a, o)))
 	}
+}
+
+// EgressTried implements [gateway.EgressObserver].
+func (l *Log) EgressTried(_ context.Context, t gateway.EgressTry) error {
+	return l.add(entryOf(tried(t)))
 }
 
 var errClosed = errors.New("the audit log is closed")

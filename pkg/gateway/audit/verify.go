@@ -334,7 +334,7 @@ func (r *reading) take(l *parsed, text []byte) {
 		delete(c.open, l.ID)
 	case closed:
 		c.State = Closed
-	case start, sign:
+	case start, sign, try:
 	default:
 		r.problem("there is no type %q of lines", l.Type)
 		return

@@ -31,6 +31,10 @@ type Metrics struct {
 	inFlight                *prometheus.GaugeVec
 	took, launchTook, phase *prometheus.HistogramVec
 	unrecorded              prometheus.Counter
+
+	tries                              *prometheus.CounterVec
+	farEnds, egressOpen                prometheus.Gauge
+	egressReceived, egressSent, unsaid prometheus.Counter
 }
 
 // Option changes which metrics there are.
@@ -67,6 +71,7 @@ func New(options ...Option) *Metrics {
 	m.swept = m.counter("swept_total", "Sandboxes of which the gateway swept something.", labelReason)
 	m.unrecorded = prometheus.NewCounter(opts("audit_failures_total", "Calls that were not made because the audit log could not be written."))
 	m.registry.MustRegister(m.unrecorded, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.countEgress()
 	for _, option := range options {
 		option(m)
 	}
