@@ -116,13 +116,18 @@ type openedTLS struct {
 	host  *http.Transport
 
 	mu      sync.Mutex
+	hosts   map[*hostConn]struct{} // its connections
+	closed  bool
 	told    map[string]bool // what was told of a secret, once for a connection
 	refused error           // why the last request was refused
 }
 
 func newOpenedTLS(o *tlsOpener, conn *clientConn, to target, dial func(context.Context) (net.Conn, error)) *openedTLS {
 	bound := o.secrets.boundTo(to.host(), int(to.port))
-	return &openedTLS{opener: o, conn: conn, to: to, bound: bound, mask: newMask(bound), dial: dial, told: map[string]bool{}, refused: errNoRequest}
+	return &openedTLS{
+		opener: o, conn: conn, to: to, bound: bound, mask: newMask(bound), dial: dial,
+		hosts: map[*hostConn]struct{}{}, told: map[string]bool{}, refused: errNoRequest,
+	}
 }
 
 // server returns what speaks HTTP with the client.
@@ -147,7 +152,7 @@ func (x *openedTLS) server(ctx context.Context) *http.Server {
 // the client speaks it, so that upgrades find HTTP/1 on both sides.
 func (x *openedTLS) transport(http2 bool) *http.Transport {
 	t := &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return x.opener.connect(ctx, x.dial) },
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return x.connect(ctx) },
 		TLSClientConfig:        &tls.Config{RootCAs: x.opener.roots, ServerName: x.to.host()},
 		TLSHandshakeTimeout:    openHandshake,
 		ExpectContinueTimeout:  openContinue,
@@ -167,33 +172,6 @@ func (x *openedTLS) transport(http2 bool) *http.Transport {
 	return t
 }
 
-// connect dials if there are not too many connections to hosts.
-func (o *tlsOpener) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	select {
-	case o.conns <- struct{}{}:
-	default:
-		return nil, &unreachable{text: fmt.Sprintf("%d connections to hosts of secrets are open, and there may be no more", mostHostConns)}
-	}
-	conn, err := dial(ctx)
-	if err != nil {
-		<-o.conns
-		return nil, err
-	}
-	return &hostConn{Conn: conn, over: sync.OnceFunc(func() { <-o.conns })}, nil
-}
-
-// hostConn is a connection to a host.
-type hostConn struct {
-	net.Conn
-	over func()
-}
-
-// Close closes the connection.
-func (c *hostConn) Close() error {
-	defer c.over()
-	return c.Conn.Close()
-}
-
 // begin makes the way to the host, when the first request shows the client's protocol.
 func (x *openedTLS) begin(r *http.Request) {
 	x.once.Do(func() {
@@ -208,10 +186,4 @@ func (x *openedTLS) begin(r *http.Request) {
 			ErrorLog:       discard,
 		}
 	})
-}
-
-func (x *openedTLS) close() {
-	if x.host != nil {
-		x.host.CloseIdleConnections()
-	}
 }

@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -258,16 +256,6 @@ func (o *opened) sighted(t testing.TB) string {
 		t.Fatal("nothing was reported")
 		return ""
 	}
-}
-
-// bundle returns a file with the certificates that programs in the sandbox trust.
-func (o *opened) bundle(t testing.TB) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "bundle.pem")
-	if err := os.WriteFile(name, append(o.world.pem(), o.ca.pem()...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // hides fails the test if a text has the secret.

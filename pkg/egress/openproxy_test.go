@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -191,6 +192,21 @@ func TestConnectionsToHostsGiveTheirPlacesBack(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 		for len(o.conns)+len(o.clients) > 0 { // until the end is seen
+			runtime.Gosched()
+		}
+		// Also when the client goes while the host is at work.
+		working, ctx := make(chan struct{}), context.Background()
+		o.host(t, theHost, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(working); <-r.Context().Done() }))
+		ctx, cancel := context.WithCancel(ctx)
+		go func() {
+			<-working
+			cancel()
+		}()
+		if answer, err := client.Do(get(t, "https://"+theHost).WithContext(ctx)); err == nil {
+			t.Error(answer.Status)
+		}
+		for len(o.conns)+len(o.clients) > 0 {
+			client.CloseIdleConnections() // once the request's end is seen
 			runtime.Gosched()
 		}
 	})
