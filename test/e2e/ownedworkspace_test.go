@@ -68,6 +68,21 @@ func TestOwnedWorkspaceIsTheSandboxUsers(t *testing.T) {
 	}
 }
 
+// What installs podagent makes the workdir, too.
+func TestOwnedWorkspaceInAnImageWithoutPodagent(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := injected(c, "podagent.test/busybox:dev")
+	spec.Pod.Workspace.Owned = true
+	s := harness.Launch(t, c.Launcher(), spec)
+	if out, stderr, status := harness.Run(t, s, "chmod 700 . && stat -c %u .", nil); !status.Success() || out != "1000\n" {
+		t.Errorf("%v: %q %s", status, out, stderr)
+	}
+	if n := len(podOf(t, c, "a").Spec.InitContainers); n != 1 {
+		t.Errorf("the pod has %d init containers", n)
+	}
+}
+
 // A claim of an older version, or of a launch that did not ask for more, has the files in its root.
 func TestFilesInTheRootOfAClaimAreFoundByLaunchesThatWantTheirOwn(t *testing.T) {
 	t.Parallel()
