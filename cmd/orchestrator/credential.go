@@ -23,31 +23,19 @@ var (
 
 // credentials returns the secrets of --credential, with their values.
 func credentials(ctx context.Context, given []string) ([]egress.Secret, error) {
-	from := map[string]secret.Provider{}
 	var all []egress.Secret
+	var errs []error
 	for _, text := range given {
-		s, provider, err := parseCredential(text)
-		if err == nil && from[s.Name] != nil {
-			err = fmt.Errorf("credential %s is given twice", s.Name)
+		s, from, err := parseCredential(text)
+		if err == nil {
+			s, err = s.Resolve(ctx, from)
 		}
-		if err != nil {
-			return nil, err
-		}
-		from[s.Name], all = provider, append(all, s)
+		all, errs = append(all, s), append(errs, err)
 	}
-	values, err := secret.Resolve(ctx, from)
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	known := map[string]string{}
-	for _, variable := range values.Env() {
-		name, value, _ := strings.Cut(variable, "=")
-		known[name] = value
-	}
-	for i := range all {
-		all[i].Value = []byte(known[all[i].Name])
-	}
-	return all, nil
+	return all, egress.CheckSecrets(all)
 }
 
 // parseCredential parses a value of the flag. The secret has no value yet.

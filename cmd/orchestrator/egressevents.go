@@ -70,6 +70,9 @@ func decisionText(d egress.Decision) string {
 	if d.Rule != "" {
 		text += ", rule " + d.Rule
 	}
+	if d.Secret != "" {
+		text += ", secret " + d.Secret
+	}
 	if d.Reason != "" {
 		text += ": " + oneLine(d.Reason)
 	}

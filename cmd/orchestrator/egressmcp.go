@@ -35,7 +35,7 @@ func (s *servedLauncher) Launch(ctx context.Context, spec launcher.Spec) (*launc
 	if err != nil || !s.egress.asked() {
 		return sandbox, err
 	}
-	server, err := s.app.serveEgress(s.ctx, sandbox, s.egress, &denials{app: s.app, sandbox: sandbox.ID}, false)
+	server, err := s.app.serveEgress(s.ctx, sandbox, s.egress, &egressNotes{app: s.app, sandbox: sandbox.ID}, false)
 	if err != nil {
 		return nil, errors.Join(err, sandbox.Close())
 	}

@@ -60,8 +60,9 @@ const (
 	allowFilePeriod = 500 * time.Millisecond
 	allowFileAge    = 2 * time.Second
 	maxAllowFile    = 1 << 20
-	// maxDenied bounds the denied hosts that exec tells of.
-	maxDenied = 50
+	// mostNotes bounds what exec tells of the way out: more nobody reads beside a command's
+	// output.
+	mostNotes = 50
 	// completeTimeout bounds how long a shell waits for the ids of sandboxes.
 	completeTimeout = 2 * time.Second
 

@@ -80,10 +80,13 @@ func mcpCommand(a *app) *cobra.Command {
 				return err
 			}
 			opts.spec.ID, opts.egress = id, &from.egress
-			if err := errors.Join(opts.http.check(), opts.tools.check(cmd.Context()), from.egress.check(cmd.Context(), a)); err != nil {
+			if err := errors.Join(opts.http.check(), from.egress.check(cmd.Context(), a)); err != nil {
 				return err
 			}
 			opts.tools.redact = from.egress.providers()
+			if err := opts.tools.check(cmd.Context()); err != nil {
+				return err
+			}
 			return a.mcp(cmd.Context(), &opts)
 		},
 	}

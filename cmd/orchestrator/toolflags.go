@@ -51,6 +51,9 @@ func (f *toolFlags) check(ctx context.Context) error {
 		if err == nil && f.secrets[name] != nil {
 			err = fmt.Errorf("secret %s is given twice", name)
 		}
+		if err == nil && f.redact[name] != nil {
+			err = fmt.Errorf("secret %s has the name of a credential", name)
+		}
 		if err != nil {
 			return usagef("%s: %w", settings.Origin(f.flag), err)
 		}

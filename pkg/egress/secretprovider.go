@@ -19,6 +19,13 @@ func (s Secret) Resolve(ctx context.Context, from secret.Provider) (Secret, erro
 	return s, nil
 }
 
+// CheckSecrets returns what is wrong with the secrets of a far end, so that this can be said before
+// there is a sandbox. The error has no values.
+func CheckSecrets(secrets []Secret) error {
+	_, err := newSecretSet(secrets, nil)
+	return err
+}
+
 // Provider returns a provider of the value. A session of package tools that has it among
 // its Redact removes the value from all that a model reads, should it get there; the
 // placeholder stays, since a model may need it.
