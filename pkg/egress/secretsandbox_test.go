@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,28 +35,31 @@ const secretValue = "the-real-credential-of-this-test"
 
 const secretHost = "api.secret.example"
 
-// vault is a host with TLS that lets in who has secretValue, as a bearer or as the password
+// vault is a host with TLS that lets in who has the value, as a bearer or as the password
 // of Basic.
 type vault struct {
+	value string
 	port  int
 	roots *x509.CertPool
 	mu    sync.Mutex
 	seen  []string // the Authorization of each request
+	letIn atomic.Int64
 }
 
 func newVault(t testing.TB, inside http.Handler) *vault {
 	t.Helper()
-	v := &vault{roots: x509.NewCertPool()}
+	v := &vault{value: secretValue, roots: x509.NewCertPool()}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		v.seen = append(v.seen, r.Header.Get("Authorization"))
 		v.mu.Unlock()
 		_, password, _ := r.BasicAuth()
-		if r.Header.Get("Authorization") != "Bearer "+secretValue && password != secretValue {
+		if r.Header.Get("Authorization") != "Bearer "+v.value && password != v.value {
 			w.Header().Set("WWW-Authenticate", "Basic")
 			http.Error(w, "not let in with "+r.Header.Get("Authorization"), http.StatusUnauthorized)
 			return
 		}
+		v.letIn.Add(1)
 		inside.ServeHTTP(w, r)
 	}))
 	key, cert := serverCertificate(t, secretHost)
