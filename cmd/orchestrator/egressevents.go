@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podagent/podagent/pkg/egress/farend"
-
 	"github.com/podagent/podagent/pkg/egress"
+	"github.com/podagent/podagent/pkg/egress/farend"
 )
 
 // An egressEvent is a line of the verb egress, as JSON and as text.

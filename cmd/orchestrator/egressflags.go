@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/podagent/podagent/pkg/podapi/wayout"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/podagent/podagent/pkg/podapi/wayout"
-
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // withEgress does the work, and meanwhile serves the sandbox's way out. With a terminal it tells of

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 
-	"github.com/podagent/podagent/pkg/podapi/wayout"
-
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 func upCommand(a *app) *cobra.Command {
