@@ -133,8 +133,9 @@ print(a.accept()[0].recv(9).decode())'`, "hello"},
 	}
 }
 
-// resolving is how long resolvers wait for an answer, which can't come.
-const resolving = 5 * time.Second
+// resolving is how long resolvers wait for answers, which can't come: they ask twice, and wait
+// 5 s each time.
+const resolving = 10 * time.Second
 
 // Without the proxy programs say at once that they cannot leave.
 func TestProgramsFailFastWithinAFence(t *testing.T) {

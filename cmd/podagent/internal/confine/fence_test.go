@@ -3,6 +3,7 @@
 package confine
 
 import (
+	"bufio"
 	"net"
 	"os"
 	"os/exec"
@@ -68,22 +69,15 @@ func TestFenceHoldsAgainstEachWay(t *testing.T) {
 // A fence bounds what commands begin, and not what is begun from outside.
 func TestFenceLetsCommandsListen(t *testing.T) {
 	fenced := startFenced(t)
-	server, err := net.Listen("tcp", "127.0.0.1:0") // finds a port
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := server.Addr().String()
-	server.Close()
-	_, port, _ := net.SplitHostPort(address)
 	const script = `
-import socket, sys
-s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-print("listening", flush=True)
+import socket
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
 conn, _ = s.accept()
 conn.sendall(b"out")
 `
-	cmd := exec.CommandContext(t.Context(), "python3", "-c", script, port)
-	ready, err := cmd.StdoutPipe()
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", script)
+	said, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +85,12 @@ conn.sendall(b"out")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
-	if _, err := ready.Read(make([]byte, 64)); err != nil {
+	t.Cleanup(func() { cmd.Wait() })
+	port, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", address)
+	conn, err := net.Dial("tcp", "127.0.0.1:"+strings.TrimSpace(port))
 	if err != nil {
 		t.Fatal(err)
 	}
