@@ -38,7 +38,7 @@ var chartOptions = map[string]string{
 
 // chartDefaults are the manifests that "kubectl apply -k" applies. The release's
 // namespace is Helm's.
-var chartDefaults = []string{"namespace.yaml", "rbac.yaml", "networkpolicy.yaml"}
+var chartDefaults = []string{"namespace.yaml", "rbac.yaml", "networkpolicy.yaml", "networkpolicy-egress.yaml"}
 
 // releaseNamespace is the namespace of deploy/ that is the release's.
 const releaseNamespace = "podagent-system"

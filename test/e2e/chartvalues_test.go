@@ -33,6 +33,7 @@ var chartValues = []string{
 	"rbac.identity.rotation=false",
 	"rbac.identity.secret=other",
 	"networkPolicy.noIngress=false",
+	"networkPolicy.egress=false",
 	"networkPolicy.noEgress=false",
 	"networkPolicy.address=false mcp.settings.connection=port-forward,gateway.settings.connection=port-forward",
 	"admissionPolicy.create=false",

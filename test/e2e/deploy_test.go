@@ -23,6 +23,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -175,21 +176,31 @@ func awaitRights(t *testing.T, c *launchertest.Cluster) {
 func TestNetworkPoliciesAreOfSandboxes(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
-	for _, name := range []string{"networkpolicy.yaml", "networkpolicy-address.yaml", "networkpolicy-no-egress.yaml"} {
+	for _, name := range []string{"networkpolicy.yaml", "networkpolicy-address.yaml", "networkpolicy-no-egress.yaml", "networkpolicy-egress.yaml"} {
 		if err := c.Apply(t.Context(), filepath.Join("../../deploy", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	harness.Launch(t, c.Launcher(), c.Spec("a"))
+	tunnelled := c.Spec("b")
+	tunnelled.Egress.Mode = wayout.Auto
+	harness.Launch(t, c.Launcher(), tunnelled)
 	pod := podOf(t, c, "a")
+	pods := map[bool]*corev1.Pod{false: pod, true: podOf(t, c, "b")}
 	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 3 {
+	if err != nil || len(list.Items) != 4 {
 		t.Fatalf("there are %d policies, %v", len(list.Items), err)
 	}
 	for _, policy := range list.Items {
 		of, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
-		if err != nil || of.Empty() || !of.Matches(labels.Set(pod.Labels)) {
-			t.Errorf("%s is of %v, and the pod has %v (%v)", policy.Name, of, pod.Labels, err)
+		if err != nil || of.Empty() {
+			t.Fatalf("%s is of %v (%v)", policy.Name, of, err)
+		}
+		for isTunnelled, pod := range pods {
+			not := map[bool]string{false: "podagent-egress", true: "podagent-no-egress"}[isTunnelled]
+			if of.Matches(labels.Set(pod.Labels)) != (policy.Name != not) {
+				t.Errorf("%s is of %v, and the pod has %v", policy.Name, of, pod.Labels)
+			}
 		}
 		ingress := slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 		if want := map[string]int{"podagent-address": 1}[policy.Name]; ingress && len(policy.Spec.Ingress) != want {
