@@ -6,6 +6,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // description is a sandbox as JSON.
@@ -59,9 +60,18 @@ type agent struct {
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
 	Confinement  []string    `json:"confinement,omitempty"`
+	Egress       *egress     `json:"egress,omitempty"`
 	Protected    []protected `json:"protected,omitempty"`
 	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
 	Expires      string      `json:"expires,omitempty"`
+}
+
+// egress says by which ways commands can leave the sandbox. Port is the proxy's on its loopback.
+type egress struct {
+	Level   wayout.Level `json:"level"`
+	Port    int          `json:"port,omitempty"`
+	Served  bool         `json:"served"`
+	Missing string       `json:"missing,omitempty"`
 }
 
 // protected is a path that must not be changed, and how it is protected.
@@ -131,9 +141,17 @@ func newAgent(info *podapi.Info) *agent {
 	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
-		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, paths,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, newEgress(info.Egress), paths,
 		info.IdleTimeout.Milliseconds(), expires,
 	}
+}
+
+// newEgress returns nil if there is no proxy.
+func newEgress(is wayout.Info) *egress {
+	if is == (wayout.Info{}) {
+		return nil
+	}
+	return &egress{is.Level, is.Port, is.Served, is.Missing}
 }
 
 func newProcesses(list []podapi.ProcessInfo) []process {

@@ -14,6 +14,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // A section is a part of a description: a title, and rows of cells.
@@ -141,6 +142,10 @@ func agentSection(d launcher.Description) section {
 			s.add("expires", info.Expires.UTC().Format(time.RFC3339)+", in "+time.Until(info.Expires).Round(time.Second).String())
 		}
 		s.add("confined by", cmp.Or(strings.Join(info.Confinement, ", "), "nothing"))
+		s.add("egress", egressText(info.Egress))
+		if missing := info.Egress.Missing; missing != "" {
+			s.add("not stronger", oneLine(missing))
+		}
 		for _, p := range info.Protected {
 			s.add("protected", p.Path, enforcements[p.By])
 		}
@@ -149,6 +154,15 @@ func agentSection(d launcher.Description) section {
 		s.add("not asked", oneLine(message(d.AgentErr)))
 	}
 	return s
+}
+
+// egressText says by which ways commands can leave the sandbox.
+func egressText(is wayout.Info) string {
+	if is.Level == wayout.Open {
+		return "as the network allows"
+	}
+	served := map[bool]string{true: "served by a far end", false: "without a far end"}[is.Served]
+	return fmt.Sprintf("%s: the proxy on port %d, %s", is.Level, is.Port, served)
 }
 
 func processSection(list []podapi.ProcessInfo) section {

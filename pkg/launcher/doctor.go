@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // The bounds of checks, each with its reason.
@@ -93,6 +95,7 @@ type localPatient struct {
 var localChecks = []check[*localPatient]{
 	{name: "sandbox", run: (*localPatient).checkSandbox},
 	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
+	{name: checkEgress, needs: []string{"sandbox"}, run: (*localPatient).checkEgress},
 	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
 }
 
@@ -107,7 +110,7 @@ func (p *localPatient) close(context.Context) error {
 
 func (p *localPatient) checkSandbox(ctx context.Context) Finding {
 	var err error
-	if p.sandbox, err = p.launcher.Launch(ctx, Spec{}); err != nil {
+	if p.sandbox, err = p.launcher.Launch(ctx, Spec{Egress: wayout.Config{Mode: wayout.Auto}}); err != nil {
 		return failed(err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
 	}
 	return passed("an agent serves %s", p.sandbox.Workdir)

@@ -55,6 +55,7 @@ const (
 	checkIdentity   = "identity"
 	checkPool       = "pool"
 	checkPod        = "pod is admitted"
+	checkEgress     = "way out of the sandbox"
 	checkRefusal    = "pods with the node's files"
 	checkSecret     = "pods with Secrets"
 	checkReap       = "reaper"
@@ -94,6 +95,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
 			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // every image has this program
 		}},
+		{checkEgress, []string{p.checkWay()}, (*clusterPatient).checkEgress},
 		{checkRefusal, []string{checkPod}, (*clusterPatient).checkRefusals},
 		{checkSecret, []string{checkPod}, (*clusterPatient).checkSecrets},
 		{checkReap, []string{checkServer}, (*clusterPatient).checkReaper},
@@ -203,6 +205,7 @@ func (p *clusterPatient) adviceFor(err error) string {
 		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry that they use, or load it into the nodes.`},
 		{ErrCannotStart, "The image must have podagent in its PATH, and work for user 1000: see images/runtime."},
 		{ErrCrashLoop, "See the container's output (\"kubectl logs\"): the image must have podagent in its PATH, and work for user 1000."},
+		{ErrEgress, egressAdvice + " Or require less."},
 		{ErrNotReady, "Give it a longer ready timeout if the image is large, or see what the node's kubelet says."},
 	} {
 		if errors.Is(err, a.class) {

@@ -9,12 +9,13 @@ import (
 
 // checkPod creates the pod.
 func (p *clusterPatient) checkPod(ctx context.Context) Finding {
-	err := p.spec.validatePod()
+	trial := p.trialSpec()
+	err := trial.validatePod()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, doctorCall)
 		defer cancel()
 		var a *acquired
-		if a, err = p.cluster.create(ctx, &p.spec); err == nil {
+		if a, err = p.cluster.create(ctx, trial); err == nil {
 			p.pod = a.pod
 		}
 	}
