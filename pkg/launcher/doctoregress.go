@@ -31,7 +31,11 @@ func (p *clusterPatient) checkEgress(context.Context) Finding {
 
 // checkEgress says what keeps commands in on this machine.
 func (p *localPatient) checkEgress(context.Context) Finding {
-	return egressFinding(p.sandbox.Egress, "", "See what the kernel lacks: docs/egress.md.")
+	is, asked := p.sandbox.Egress, wayout.Mode("")
+	if is.Level == wayout.Landlock { // the strongest without a pod
+		asked, is.Missing = wayout.Mode(wayout.Landlock), ""
+	}
+	return egressFinding(is, asked, "The kernel lacks what the level landlock needs: docs/egress.md.")
 }
 
 // egressFinding says by which ways commands can leave a sandbox, whose Spec asked for this mode.
@@ -50,7 +54,7 @@ func egressFinding(is wayout.Info, asked wayout.Mode, advice string) Finding {
 	case is.Level == wayout.Network, asked == wayout.Mode(is.Level) && asked != "":
 		return passed("%s", said)
 	case asked == "":
-		return Finding{Verdict: NotChecked, Detail: "with a mode of egress, a sandbox is of the " + said + ". " + advice}
+		return Finding{Verdict: NotChecked, Detail: "with a mode of egress, it is of the " + said + ". " + advice}
 	}
 	return warned(fmt.Errorf("it is of the %s", said), advice)
 }

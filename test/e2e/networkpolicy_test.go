@@ -287,7 +287,10 @@ func startDNS(t *testing.T, c *launchertest.Cluster) netip.Addr {
 }
 
 // network is where the test cluster's pods are, from its cluster.json.
-type network struct{ Bridge, BridgeAddress string }
+type network struct {
+	Bridge, BridgeAddress, Subnet string
+	Ports                         map[string]int // of the node's programs
+}
 
 func networkOf(t *testing.T, c *launchertest.Cluster) (n network) {
 	t.Helper()
