@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // app holds what all verbs share: the streams and the persistent flags.
@@ -87,20 +85,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launche
 	for _, drift := range sandbox.Drift {
 		a.note("sandbox %s exists already, and differs from the flags: %s", quote(sandbox.ID), drift)
 	}
-	a.letsOut(sandbox, &spec)
 	return within(sandbox, work)
-}
-
-// letsOut says that nothing keeps commands to the way out that was asked for, if that is so.
-func (a *app) letsOut(sandbox *launcher.Sandbox, spec *launcher.Spec) {
-	if spec.Egress.Mode != wayout.Auto || a.backend.Value == throughGateway || sandbox.Egress.Level.AtLeast(wayout.Landlock) {
-		return
-	}
-	who := "commands"
-	if len(spec.Pod.Main) > 0 {
-		who = "--main and other commands"
-	}
-	a.note("%s of sandbox %s can leave it by other ways than its proxy: %s", who, quote(sandbox.ID), cmp.Or(sandbox.Egress.Missing, "it was made without --egress"))
 }
 
 // open connects to the sandbox with this id, does the work, and closes the

@@ -60,14 +60,14 @@ type agent struct {
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
 	Confinement  []string    `json:"confinement,omitempty"`
-	Egress       *egress     `json:"egress,omitempty"`
+	Egress       *wayOut     `json:"egress,omitempty"`
 	Protected    []protected `json:"protected,omitempty"`
 	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
 	Expires      string      `json:"expires,omitempty"`
 }
 
-// egress says by which ways commands can leave the sandbox. Port is the proxy's on its loopback.
-type egress struct {
+// wayOut says by which ways commands can leave the sandbox. Port is the proxy's on its loopback.
+type wayOut struct {
 	Level   wayout.Level `json:"level"`
 	Port    int          `json:"port,omitempty"`
 	Served  bool         `json:"served"`
@@ -147,11 +147,11 @@ func newAgent(info *podapi.Info) *agent {
 }
 
 // newEgress returns nil if there is no proxy.
-func newEgress(is wayout.Info) *egress {
+func newEgress(is wayout.Info) *wayOut {
 	if is == (wayout.Info{}) {
 		return nil
 	}
-	return &egress{is.Level, is.Port, is.Served, is.Missing}
+	return &wayOut{is.Level, is.Port, is.Served, is.Missing}
 }
 
 func newProcesses(list []podapi.ProcessInfo) []process {

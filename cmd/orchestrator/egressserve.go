@@ -59,7 +59,7 @@ func (e *egressFlags) serve(ctx context.Context, sandbox *launcher.Sandbox, opts
 // sayLevel says that commands need not go by the proxy, if that is so.
 func (a *app) sayLevel(sandbox *launcher.Sandbox) {
 	if !sandbox.Egress.Level.AtLeast(wayout.Landlock) {
-		a.note("commands of sandbox %s can leave it by other ways than its proxy: the level is advisory%s", quote(sandbox.ID), because(sandbox.Egress.Missing))
+		a.note("commands of sandbox %s, --main among them, can leave it by other ways than its proxy: the level is advisory%s", quote(sandbox.ID), because(sandbox.Egress.Missing))
 	}
 }
 

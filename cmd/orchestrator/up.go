@@ -58,6 +58,9 @@ func (a *app) up(ctx context.Context, spec launcher.Spec) error {
 		if spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
 			a.note("sandbox %s exists already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
 		}
+		if spec.Egress.Mode == wayout.Auto { // whoever names advisory knows
+			a.sayLevel(sandbox)
+		}
 		if sandbox.Egress.Level != wayout.Open && !sandbox.Egress.Served {
 			a.note("commands of sandbox %s reach nothing by its proxy until \"orchestrator egress %[1]s\" serves it, or exec with --allow-host", quote(sandbox.ID))
 		}
