@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podagent/podagent/pkg/egress/farend"
@@ -55,7 +56,8 @@ type trust struct {
 	java    javaStore
 	// removes says that the files go with the far end: nobody else has the same CA.
 	removes bool
-	writes  sync.Mutex // held by who writes or removes them
+	writes  sync.Mutex  // held by who writes or removes them
+	asked   atomic.Bool // somebody waits to write them again
 }
 
 // install prepares a sandbox for the secrets, and returns what does it again.
@@ -99,7 +101,7 @@ func (t *trust) place(ctx context.Context) error {
 // tells the owner of the options of the change.
 func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
 	return func(s farend.State) {
-		if s.Serving {
+		if s.Serving && t.asked.CompareAndSwap(false, true) {
 			go func() { // the agent's next word must not wait for it
 				if err := t.again(ctx); err != nil && ctx.Err() == nil && opts.Log != nil {
 					opts.Log(Decision{Time: time.Now(), Verdict: Failed, Reason: err.Error()})
@@ -116,6 +118,7 @@ func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
 func (t *trust) again(ctx context.Context) error {
 	t.writes.Lock()
 	defer t.writes.Unlock()
+	t.asked.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, trustTime)
 	defer cancel()
 	if err := t.write(ctx, t.dir); err != nil {

@@ -58,12 +58,23 @@ type Listener struct {
 	first  chan State
 	told   sync.Once
 	served atomic.Bool
+
+	last    *State // what the agent said last, in this call
+	changes int    // how often it has said something new
 }
 
 var _ net.Listener = (*Listener)(nil)
 
 // maxOpening bounds the connections that are being opened: as many as an agent has that wait.
 const maxOpening = 512
+
+const (
+	// answerTime is how long an agent may take to say who serves. A restart of the agent fits.
+	answerTime = 30 * time.Second
+	// maxChanges is how often an agent may change what it says of that in one call: it does so when a
+	// far end comes or goes.
+	maxChanges = 1000
+)
 
 // A far end calls an agent again that it has lost after a pause, which grows.
 const (
@@ -80,6 +91,8 @@ func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener
 	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1)}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	go l.run()
+	mute := time.NewTimer(answerTime)
+	defer mute.Stop()
 	select {
 	case state := <-l.first:
 		if state.Err == nil {
@@ -87,6 +100,9 @@ func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener
 		}
 		l.cancel(net.ErrClosed)
 		return nil, state.Err
+	case <-mute.C:
+		l.cancel(net.ErrClosed)
+		return nil, fmt.Errorf("%w: it has not said within %v who lets its connections out", podapi.ErrUnavailable, answerTime)
 	case <-l.ctx.Done():
 		return nil, context.Cause(l.ctx)
 	}
@@ -138,6 +154,25 @@ func (l *Listener) run() {
 	}
 }
 
+// news tells the caller of what an agent says. One that says the same again is not heard, and one
+// that changes its mind without end is left: the caller may do something each time.
+func (l *Listener) news(s State) error {
+	if l.last != nil && *l.last == s {
+		return nil
+	}
+	l.last = &s
+	if l.changes++; l.changes > maxChanges {
+		return fmt.Errorf("%w: it changed %d times who lets its connections out", podapi.ErrProtocol, maxChanges)
+	}
+	if s.Serving {
+		l.served.Store(true)
+		l.change(s)
+		return nil
+	}
+	l.standBy(s)
+	return nil
+}
+
 // change tells the caller of a state.
 func (l *Listener) change(s State) {
 	l.told.Do(func() { l.first <- s })
@@ -161,6 +196,7 @@ func (l *Listener) serve() (answered bool, err error) {
 	start := &pb.EgressStart{Generation: l.opts.Generation, Env: env}
 	// If sending fails, receiving says why.
 	_ = call.Send(&pb.EgressServeRequest{Kind: &pb.EgressServeRequest_Start{Start: start}})
+	l.last, l.changes = nil, 0
 	for ; ; answered = true {
 		r, err := call.Recv()
 		if err != nil {
@@ -168,14 +204,14 @@ func (l *Listener) serve() (answered bool, err error) {
 		}
 		switch kind := r.Kind.(type) {
 		case *pb.EgressServeResponse_Serving:
-			l.served.Store(true)
-			l.change(State{Serving: true, Port: int(kind.Serving.GetPort())})
+			err = l.news(State{Serving: true, Port: int(kind.Serving.GetPort())})
 		case *pb.EgressServeResponse_Standby:
-			l.standBy(State{Generation: kind.Standby.GetGeneration()})
+			err = l.news(State{Generation: kind.Standby.GetGeneration()})
 		case *pb.EgressServeResponse_Connection:
-			if err := l.take(ctx, kind.Connection.GetId()); err != nil {
-				return answered, err
-			}
+			err = l.take(ctx, kind.Connection.GetId())
+		}
+		if err != nil {
+			return answered, err
 		}
 	}
 }

@@ -18,25 +18,20 @@ import (
 // hung is how long a test waits for something that must happen.
 const hung = time.Minute
 
-// liar is an agent that announces connections without end, and never lets one be opened.
-type liar struct {
-	pb.UnimplementedEgressServer
-}
+// fickle is an agent that changes without end who serves.
+type fickle struct{ pb.UnimplementedEgressServer }
 
-func (liar) Serve(stream grpc.BidiStreamingServer[pb.EgressServeRequest, pb.EgressServeResponse]) error {
-	if err := stream.Send(&pb.EgressServeResponse{Kind: &pb.EgressServeResponse_Serving{Serving: &pb.EgressServing{}}}); err != nil {
-		return err
-	}
-	for id := uint64(1); ; id++ {
-		if err := stream.Send(&pb.EgressServeResponse{Kind: &pb.EgressServeResponse_Connection{Connection: &pb.EgressConnection{Id: id}}}); err != nil {
-			return err
+func (fickle) Serve(stream grpc.BidiStreamingServer[pb.EgressServeRequest, pb.EgressServeResponse]) error {
+	for {
+		for _, news := range []*pb.EgressServeResponse{
+			{Kind: &pb.EgressServeResponse_Serving{Serving: &pb.EgressServing{}}},
+			{Kind: &pb.EgressServeResponse_Standby{Standby: &pb.EgressStandby{}}},
+		} {
+			if err := stream.Send(news); err != nil {
+				return err
+			}
 		}
 	}
-}
-
-func (liar) Carry(stream grpc.BidiStreamingServer[pb.DialRequest, pb.DialResponse]) error {
-	<-stream.Context().Done()
-	return stream.Context().Err()
 }
 
 // clientOf returns a client of an agent with the services that register adds.
@@ -61,17 +56,21 @@ func clientOf(t *testing.T, register func(*grpc.Server)) *podapi.Client {
 	return client
 }
 
-func TestAgentThatAnnouncesWithoutEndIsLeft(t *testing.T) {
-	client := clientOf(t, func(s *grpc.Server) { pb.RegisterEgressServer(s, liar{}) })
+func TestAgentThatChangesWithoutEndIsLeft(t *testing.T) {
+	client := clientOf(t, func(s *grpc.Server) { pb.RegisterEgressServer(s, fickle{}) })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), hung, errors.New("hung"))
 	defer cancel()
-	far, err := farend.Listen(ctx, client, farend.Options{})
+	told := 0
+	far, err := farend.Listen(ctx, client, farend.Options{Changed: func(farend.State) { told++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer far.Close()
 	if conn, err := far.Accept(); !errors.Is(err, podapi.ErrProtocol) {
 		t.Errorf("it accepts %v, %v", conn, err)
+	}
+	if told > 2000 {
+		t.Errorf("its owner was told %d times", told)
 	}
 }
 

@@ -125,6 +125,8 @@ var refused = map[string]string{
 	"netlink of sockets":                  "EPROTONOSUPPORT",
 	"netlink of sockets, wide":            "EPROTONOSUPPORT",
 	"netlink of generic families":         "EPROTONOSUPPORT",
+	"vsock":                               "EAFNOSUPPORT",
+	"vsock, wide":                         "EAFNOSUPPORT",
 	"prctl of the memory's layout":        "EPERM",
 	"prctl of the memory's layout, wide":  "EPERM",
 	"kill of the thread":                  "EPERM",

@@ -118,6 +118,7 @@ var refusals = []rule{
 	always(unix.SYS_REQUEST_KEY, refuse),
 	always(unix.SYS_USERFAULTFD, refuse),
 	{unix.SYS_SOCKET, []step{
+		is(0, unix.AF_VSOCK, noFamily), // it leads to the hypervisor, past every network namespace
 		isNot(0, unix.AF_NETLINK, allow),
 		isNot(2, unix.NETLINK_ROUTE, foreign),
 	}},

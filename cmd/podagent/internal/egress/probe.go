@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -21,6 +22,10 @@ const (
 	metadata = "169.254.169.254:80"
 )
 
+// public are addresses that answer nearly everywhere where there is an internet: those of public
+// nameservers, which serve DNS over TLS, too.
+var public = []string{"1.1.1.1:443", "8.8.8.8:443", "9.9.9.9:853", "[2606:4700:4700::1111]:443", "[2001:4860:4860::8888]:443"}
+
 // ErrUnknown says that a network which leads nowhere looks like one whose targets do not
 // answer.
 var ErrUnknown = errors.New("only in a pod of Kubernetes, or without any network, can it be told that the network leads nowhere")
@@ -32,7 +37,8 @@ type try struct {
 }
 
 // LeadsNowhere tries to leave by the network: to the API server, which every pod without a policy
-// reaches, to the nameservers, and to the machine's metadata. It returns nil if nothing answers.
+// reaches, to the nameservers, and to the machine's metadata; and if nothing answers there, to public
+// addresses, since a policy may shut off the cluster alone. It returns nil if nothing answers at all.
 // A refusal is no answer: policies refuse, too.
 func LeadsNowhere(ctx context.Context) error {
 	alone, err := isAlone()
@@ -44,14 +50,23 @@ func LeadsNowhere(ctx context.Context) error {
 		return ErrUnknown
 	}
 	server := net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT"))
-	tries := []try{
-		{"the API server answers at " + server, func(ctx context.Context) error { return connects(ctx, server) }},
-		{"something answers at " + metadata, func(ctx context.Context) error { return connects(ctx, metadata) }},
-	}
+	near := []try{connecting("the API server answers at ", server), connecting("something answers at ", metadata)}
 	for _, address := range nameservers() {
-		tries = append(tries, try{"a nameserver answers at " + address, func(ctx context.Context) error { return asks(ctx, address) }})
+		near = append(near, try{"a nameserver answers at " + address, func(ctx context.Context) error { return asks(ctx, address) }})
 	}
-	return failAll(ctx, tries)
+	if err := failAll(ctx, near); err != nil {
+		return err
+	}
+	var far []try
+	for _, address := range public {
+		far = append(far, connecting("the internet answers at ", address))
+	}
+	return failAll(ctx, far)
+}
+
+// connecting is a try to connect to an address by TCP.
+func connecting(what, address string) try {
+	return try{what + address, func(ctx context.Context) error { return connects(ctx, address) }}
 }
 
 // failAll makes all tries at once, and returns nil if none succeeds.
@@ -119,8 +134,8 @@ func asks(ctx context.Context, address string) error {
 }
 
 // nameservers returns the addresses of the sandbox's nameservers, at most three, as resolvers
-// use no more.
-func nameservers() []string {
+// use no more. They are those of the agent's start: commands may change the file.
+var nameservers = sync.OnceValue(func() []string {
 	text, _ := os.ReadFile("/etc/resolv.conf") // without one there are none
 	var list []string
 	for line := range strings.Lines(string(text)) {
@@ -130,7 +145,7 @@ func nameservers() []string {
 		}
 	}
 	return list
-}
+})
 
 func isLoopback(address string) bool {
 	ip, err := netip.ParseAddr(address)

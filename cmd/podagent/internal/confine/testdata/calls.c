@@ -77,6 +77,8 @@ int main(int argc, char **argv) {
 	say("netlink of routes", syscall(SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
 	say("netlink of sockets", syscall(SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG));
 	say("netlink of sockets, wide", syscall(SYS_socket, wide(AF_NETLINK), wide(SOCK_RAW), wide(NETLINK_SOCK_DIAG)));
+	say("vsock", syscall(SYS_socket, AF_VSOCK, SOCK_STREAM, 0));
+	say("vsock, wide", syscall(SYS_socket, wide(AF_VSOCK), wide(SOCK_STREAM), wide(0)));
 	say("netlink of generic families", syscall(SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_GENERIC));
 	say("TCP", syscall(SYS_socket, AF_INET, SOCK_STREAM, 0));
 	say("UDP", syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0));
