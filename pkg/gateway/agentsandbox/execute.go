@@ -175,27 +175,28 @@ func jsonSize(output []byte) (size int) {
 }
 
 // splitWords splits a text as a POSIX shell splits a simple command, with its quotes, and expands nothing.
+// What has a meaning is ASCII, so it takes byte by byte, and leaves the others as they are.
 func splitWords(text string) (words []string, err error) {
 	var word strings.Builder
-	var quote rune
+	var quote byte
 	begun, escaped := false, false
-	for _, r := range text {
+	for _, b := range []byte(text) {
 		switch {
 		case escaped:
-			if quote == '"' && r != '"' && r != '\\' {
-				word.WriteRune('\\')
+			if quote == '"' && b != '"' && b != '\\' {
+				word.WriteByte('\\')
 			}
-			word.WriteRune(r)
+			word.WriteByte(b)
 			escaped = false
-		case r == '\\' && quote != '\'':
+		case b == '\\' && quote != '\'':
 			begun, escaped = true, true
-		case quote != 0 && r == quote:
+		case quote != 0 && b == quote:
 			quote = 0
 		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			begun, quote = true, r
-		case strings.ContainsRune(" \t\r\n", r):
+			word.WriteByte(b)
+		case b == '\'' || b == '"':
+			begun, quote = true, b
+		case strings.IndexByte(" \t\r\n", b) >= 0:
 			if begun {
 				words = append(words, word.String())
 				word.Reset()
@@ -203,7 +204,7 @@ func splitWords(text string) (words []string, err error) {
 			begun = false
 		default:
 			begun = true
-			word.WriteRune(r)
+			word.WriteByte(b)
 		}
 	}
 	switch {

@@ -71,6 +71,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(bytesField(1, config("true", bytesField(2, append(bytesField(1, []byte("A")), bytesField(2, []byte("b"))...)))), "a 'b c' \"d\\\"e\" f\\ g")
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}, "'")
 	f.Add(append(numberField(1, -1), bytesField(3, nil)...), "a\\")
+	f.Add([]byte("0"), "\x91") // which is no UTF-8
 	f.Fuzz(func(t *testing.T, message []byte, text string) {
 		if in, err := parseStart(message); err == nil {
 			_ = in.config.check()
