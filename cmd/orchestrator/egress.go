@@ -54,6 +54,9 @@ func egressCommand(a *app) *cobra.Command {
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.backend.Value == throughGateway {
+				return usagef("egress is not for the remote backend, whose gateway serves the way out of its sandboxes")
+			}
 			if err := opts.check(cmd.Context(), a); err != nil {
 				return err
 			}
