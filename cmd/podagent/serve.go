@@ -37,7 +37,7 @@ const terminationLog = "/dev/termination-log"
 // memoryLimit is the size in bytes at which the garbage collector begins to work harder,
 // unless GOMEMLIMIT says otherwise. The agent leaves a small sandbox's memory to the
 // work in it.
-const memoryLimit = 64 << 20
+const memoryLimit = 56 << 20
 
 // gcPercent is by how many percent the heap may grow until it is collected, unless
 // GOGC says otherwise. An agent's heap is small: with Go's 100 it would be collected
