@@ -1,23 +1,18 @@
 package egress
 
-import (
-	"net/http"
-	"sync"
-	"time"
-)
+import "net/http"
 
 // maskedAnswer is an answer to a client, in which a mask covers secrets. What may begin
-// one at the end of a piece is held back until more comes, or maskWait is over.
+// one at the end of a piece is held back until more comes, or the body ends. No time ends
+// that: who is slow to read, here or on another stream of the same connection to the host,
+// could make a pause in a secret of any length.
 type maskedAnswer struct {
 	http.ResponseWriter
 	mask *mask
 
-	mu     sync.Mutex
 	begun  bool // the header is written
 	covers bool // the body is searched
 	held   []byte
-	timer  *time.Timer
-	closed bool
 }
 
 // Unwrap is for [http.ResponseController], which takes over connections by it.
@@ -25,8 +20,6 @@ func (a *maskedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader masks the header. It adds nothing that the host has not sent.
 func (a *maskedAnswer) WriteHeader(status int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	header := a.Header()
 	a.mask.header(header)
 	if status >= 200 {
@@ -41,20 +34,17 @@ func (a *maskedAnswer) WriteHeader(status int) {
 }
 
 func (a *maskedAnswer) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if !a.covers {
 		return a.ResponseWriter.Write(p)
 	}
-	a.held = append(a.held, p...)
-	a.mask.cover(a.held)
-	n := a.mask.sure(a.held)
-	err := a.pass(n)
-	if len(a.held) > 0 {
-		a.releaseLater()
-	}
-	if err != nil {
-		return 0, err
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), max(maskPiece, a.mask.hold))
+		a.held = append(a.held, rest[:n]...)
+		rest = rest[n:]
+		a.mask.cover(a.held)
+		if err := a.pass(a.mask.sure(a.held)); err != nil {
+			return 0, err
+		}
 	}
 	return len(p), nil
 }
@@ -69,42 +59,14 @@ func (a *maskedAnswer) pass(n int) error {
 	return err
 }
 
-func (a *maskedAnswer) releaseLater() {
-	if a.timer == nil {
-		a.timer = time.AfterFunc(maskWait, a.release)
-		return
-	}
-	a.timer.Reset(maskWait)
-}
-
-// release hands on what was held for long enough. If that fails, so does the next write.
-func (a *maskedAnswer) release() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return
-	}
-	if a.pass(len(a.held)) == nil {
-		_ = http.NewResponseController(a.ResponseWriter).Flush()
-	}
-}
-
 // FlushError sends what is certain.
 func (a *maskedAnswer) FlushError() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // close hands on the rest, of an answer that is whole, and masks its trailers. Of one that
 // isn't, the rest is dropped.
 func (a *maskedAnswer) close(whole bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.closed = true
-	if a.timer != nil {
-		a.timer.Stop()
-	}
 	if !whole {
 		return
 	}

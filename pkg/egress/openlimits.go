@@ -50,9 +50,8 @@ const (
 	// to their hosts. Together with the buffers they bound the memory, 256 MiB, that a hostile
 	// sandbox can take by not reading.
 	mostOpened, mostHostConns = 128, 256
-	// maskWait is how long the end of a piece of text is held back because a secret may
-	// begin in it. Texts that are watched come by lines, of which nothing is held back.
-	maskWait = 200 * time.Millisecond
+	// maskPiece is how much of an answer is searched at once, in bytes, or more for long secrets.
+	maskPiece = 4 << 10
 	// maskStep rounds what is held back, so that it does not show a secret's length.
 	maskStep = 64
 )

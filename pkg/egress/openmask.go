@@ -22,7 +22,8 @@ import (
 // parts of values are not looked for.
 type mask struct {
 	needles []needle
-	hold    int // how many bytes at the end of a piece may begin a needle, or more
+	hold    int    // how many bytes at the end of a piece may begin a needle, or more
+	breaks  string // bytes that no needle has
 }
 
 // needle is a text that is masked. All spellings of a secret come from its value.
@@ -54,12 +55,22 @@ func (m *mask) with(texts []string) *mask {
 	return wider
 }
 
+// breakKinds are bytes between words, and between texts in text that programs read. Those of
+// a kind break what is held back if no needle has one of them, so that waiting tells one bit
+// of the secrets for each kind, and no more. No secret has a line break.
+var breakKinds = []string{"\n", " \t", "\"'`<>()[]{},;:|"}
+
 // finish puts the longest first, so that what is part of another one is not taken before
 // that.
 func (m *mask) finish() {
 	slices.SortStableFunc(m.needles, func(a, b needle) int { return len(b.text) - len(a.text) })
 	if len(m.needles) > 0 {
 		m.hold = (len(m.needles[0].text)+maskStep-1)/maskStep*maskStep - 1
+	}
+	for _, kind := range breakKinds {
+		if !slices.ContainsFunc(m.needles, func(n needle) bool { return bytes.ContainsAny(n.text, kind) }) {
+			m.breaks += kind
+		}
 	}
 }
 
@@ -159,10 +170,10 @@ func (m *mask) cover(text []byte) {
 }
 
 // sure returns how many bytes of a text, in which needles are covered, no later bytes can
-// make part of one: needles have no line breaks.
+// make part of one. It holds back the last word, and never more than it must.
 func (m *mask) sure(text []byte) int {
 	n := max(0, len(text)-m.hold)
-	return max(n, bytes.LastIndexByte(text, '\n')+1)
+	return n + bytes.LastIndexAny(text[n:], m.breaks) + 1
 }
 
 // covers reports whether the body of an answer is searched: it is text, as far as its
