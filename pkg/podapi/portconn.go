@@ -35,6 +35,7 @@ type portConn struct {
 	closing   chan struct{} // the caller has closed
 	closeOnce sync.Once
 	reset     atomic.Bool   // Close resets
+	resets    bool          // and did; set before closing closes
 	shut      atomic.Bool   // CloseWrite was called
 	ended     atomic.Bool   // the server has ended what it sends
 	over      chan struct{} // the call has ended
@@ -104,7 +105,7 @@ func (c *portConn) send() {
 	}
 	select {
 	case <-c.closing:
-		if !c.reset.Load() { // whose end is that of the call
+		if !c.resets { // whose end is that of the call
 			_ = c.tunnel.Close()
 		}
 	case <-c.over:
@@ -159,8 +160,9 @@ func (c *portConn) SetLinger(sec int) error {
 // long as the client is open.
 func (c *portConn) Close() error {
 	c.closeOnce.Do(func() {
+		c.resets = c.reset.Load()
 		close(c.closing)
-		if c.reset.Load() {
+		if c.resets {
 			c.hangUp()
 		}
 		c.tunnel.EndSending()

@@ -144,6 +144,32 @@ func TestServerSeesHowTheClientEnds(t *testing.T) {
 	}
 }
 
+// Who closes a connection and who wants a reset may be two, and the latter late: the server sees its end
+// at once all the same.
+func TestServerSeesACloseThatARaceMakesAReset(t *testing.T) {
+	c := newCable(t).client(t)
+	const many = 200
+	ends := make(chan struct{}, many)
+	port := serveEach(t, func(conn *net.TCPConn) {
+		_, _ = conn.Read(make([]byte, 1))
+		ends <- struct{}{}
+	})
+	for range many {
+		conn := dialPort(t, c, port)
+		go conn.Close()
+		for conn.SetDeadline(time.Time{}) == nil { // until it has begun
+		}
+		_ = conn.SetLinger(0)
+	}
+	for i := range many {
+		select {
+		case <-ends:
+		case <-time.After(hung / 4): // closeLinger is longer
+			t.Fatalf("%d of %d connections do not end", many-i, many)
+		}
+	}
+}
+
 func TestConnectionThatIsCutFailsAndTheNextWorks(t *testing.T) {
 	leakCheck(t)
 	w := newCable(t)
