@@ -153,6 +153,17 @@ func (x *openedTLS) rewrite(p *httputil.ProxyRequest) {
 		}
 	}
 	p.Out.Trailer = p.In.Trailer // the server fills this map at the body's end
+	onlyWebSockets(p.Out.Header)
+}
+
+// onlyWebSockets leaves out upgrades to other protocols, and what belongs to them. In HTTP/2
+// each request would name a host, and none would be looked at.
+func onlyWebSockets(h http.Header) {
+	h.Del("Http2-Settings")
+	if to := h.Get("Upgrade"); to != "" && !strings.EqualFold(to, "websocket") {
+		h.Del("Upgrade")
+		h.Del("Connection")
+	}
 }
 
 // upgraded masks the header of an answer after which the connection is another protocol's.

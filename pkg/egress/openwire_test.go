@@ -195,6 +195,24 @@ func TestWebSocketPasses(t *testing.T) {
 	}
 }
 
+// After an upgrade to another protocol nobody would look at what is said, by HTTP/2 for one.
+func TestOtherUpgradesAreLeftOut(t *testing.T) {
+	o := newOpened(t, theSecret(t))
+	host := newWitness(nil)
+	o.host(t, theHost, host)
+	for _, to := range []string{"h2c", "H2C", "TLS/1.0", "websocket, h2c", "h2c, websocket", "spdy/3.1"} {
+		conn := o.tunnel(t, theHost, "http/1.1")
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", theHost, to)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %v, %v", to, answer, err)
+		}
+		if got := (<-host.requests).Header; got["Upgrade"] != nil || got["Connection"] != nil || got["Http2-Settings"] != nil {
+			t.Errorf("%s: the host got %v", to, got)
+		}
+	}
+}
+
 // echo is a method of gRPC that answers each message with the same, and ends with a status.
 var echo = grpc.StreamDesc{StreamName: "Echo", ServerStreams: true, ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
