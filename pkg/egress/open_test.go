@@ -257,3 +257,30 @@ func TestManyPlaceholdersAreRefused(t *testing.T) {
 		t.Errorf("%s %q", answer.Status, body)
 	}
 }
+
+func TestSecretGoesIntoNoNameOfAHeaderAndNoTrailer(t *testing.T) {
+	both(t, func(t *testing.T, http2 bool) {
+		host := newWitness(nil)
+		o := newOpened(t, theSecret(t))
+		o.host(t, theHost, host)
+		p := o.placeholder("TOKEN")
+		do(t, o.client(t, http2), get(t, "https://"+theHost, "X-"+p, "1"))
+		if got := (<-host.requests).Header; got.Get("X-"+p) != "1" {
+			t.Errorf("the host got %v", got)
+		}
+		if got := o.sighted(t); got != "noticed TOKEN: its placeholder is in the name of a header, and stays there" {
+			t.Error(got)
+		}
+		for _, sent := range []string{p, basic("me:" + p)} {
+			r := request(t, "POST", "https://"+theHost, io.MultiReader(strings.NewReader("body")))
+			r.Trailer = http.Header{"X-Late": {sent}}
+			do(t, o.client(t, http2), r)
+			if got := (<-host.requests).Trailer.Get("X-Late"); got != sent {
+				t.Errorf("the host got %s", got)
+			}
+			if got := o.sighted(t); got != "noticed TOKEN: its placeholder is in the trailers, and stays there" {
+				t.Error(got)
+			}
+		}
+	})
+}

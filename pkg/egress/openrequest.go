@@ -1,16 +1,13 @@
 package egress
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,20 +115,6 @@ func (t *try) tellOf(v Verdict, name, where string) {
 	t.proxy.log(d)
 }
 
-// lookFor reports placeholders in the URL of a request, and in its body when that passes.
-func (set *secretSet) lookFor(r *http.Request, report func(name, where string)) {
-	text := r.URL.RequestURI()
-	if plain, err := url.QueryUnescape(text); err == nil {
-		text += "\n" + plain
-	}
-	for _, name := range set.seenIn(text) {
-		report(name, "the URL")
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &watchedBody{ReadCloser: r.Body, secrets: set, seen: map[string]bool{}, report: func(name string) { report(name, "the body") }}
-	}
-}
-
 // watch tells of placeholders in a request that is not opened: they stay.
 func (o *tlsOpener) watch(r *http.Request, t *try) {
 	tell := func(name, where string) { t.tellOf(Noticed, name, where) }
@@ -198,36 +181,4 @@ func why(err error) string {
 		return op.Err.Error()
 	}
 	return err.Error()
-}
-
-// watchedBody reports placeholders in a body that passes.
-type watchedBody struct {
-	io.ReadCloser
-	secrets *secretSet
-	report  func(name string)
-	seen    map[string]bool
-	end     []byte // of what passed, which may begin a placeholder
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.search(p[:n])
-	return n, err
-}
-
-func (b *watchedBody) search(piece []byte) {
-	edge := b.secrets.longest() - 1
-	b.end = append(b.end, piece[:min(len(piece), edge)]...)
-	for _, s := range b.secrets.list() {
-		text := []byte(s.placeholder)
-		if !b.seen[s.Name] && (bytes.Contains(piece, text) || bytes.Contains(b.end, text)) {
-			b.seen[s.Name] = true
-			b.report(s.Name)
-		}
-	}
-	if len(piece) >= edge {
-		b.end = append(b.end[:0], piece[len(piece)-edge:]...)
-	} else if len(b.end) > edge {
-		b.end = append(b.end[:0], b.end[len(b.end)-edge:]...)
-	}
 }
