@@ -18,8 +18,9 @@ type halves interface {
 // client is a connection from the sandbox.
 type client struct {
 	net.Conn
-	head  *bytes.Reader // read from it, and to be read again
-	close func() error
+	head   *bytes.Reader // read from it, and to be read again
+	close  func() error
+	denied firsts
 }
 
 // newClient returns a client of a connection, which is closed once.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log"
@@ -49,7 +50,7 @@ func (p *proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.URL.Host)
 	if err != nil || r.URL.Path != "" || r.ContentLength != 0 {
-		answer{status: http.StatusBadRequest, body: "CONNECT must be for HOST:PORT, without a body.\n"}.write(w)
+		p.badRequest(w, r, protocolConnect, r.URL.Host, "", "CONNECT must be for HOST:PORT, without a body")
 		return
 	}
 	t, err := p.newTry(protocolConnect, host, port)
@@ -97,17 +98,14 @@ func hijack(w http.ResponseWriter, r *http.Request) *client {
 func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Host == "" || r.URL.Opaque != "":
-		answer{status: http.StatusBadRequest, body: "This is the proxy of the sandbox's way out. A request to it needs an absolute URL, or CONNECT.\n"}.write(w)
+		p.badRequest(w, r, protocolHTTP, r.Host, "", "This is the proxy of the sandbox's way out. A request to it needs an absolute URL, or CONNECT")
 		return
 	case r.URL.Scheme != "http":
-		answer{status: http.StatusBadRequest, body: "The proxy takes absolute URLs of http. For everything else use CONNECT.\n"}.write(w)
+		port := cmp.Or(r.URL.Port(), map[string]string{"https": "443"}[r.URL.Scheme])
+		p.badRequest(w, r, protocolHTTP, r.URL.Hostname(), port, "The proxy takes absolute URLs of http. For everything else use CONNECT")
 		return
 	}
-	port := r.URL.Port()
-	if port == "" {
-		port = "80"
-	}
-	t, err := p.newTry(protocolHTTP, r.URL.Hostname(), port)
+	t, err := p.newTry(protocolHTTP, r.URL.Hostname(), cmp.Or(r.URL.Port(), "80"))
 	if err != nil {
 		answerTo(err).write(w)
 		return

@@ -67,7 +67,7 @@ func (o *tlsOpener) opens(host string, port int) bool {
 
 // open serves a client that begins TLS, until the client or ctx ends the connection, and
 // closes it. dial connects to the host, and is called for each connection to it. The error
-// says why there was no request, or none that was passed on.
+// says why there was no request; nil after one, even if it was refused, which is told then.
 func (o *tlsOpener) open(ctx context.Context, client net.Conn, to target, dial func(context.Context) (net.Conn, error)) error {
 	conn := newClientConn(client)
 	defer conn.Close()
@@ -97,7 +97,10 @@ func (o *tlsOpener) open(ctx context.Context, client net.Conn, to target, dial f
 	x := newOpenedTLS(o, conn, to, dial)
 	defer x.close()
 	_ = x.server(ctx).Serve(&oneConn{conn: secure, ended: conn.closed}) // ends by the connection's end
-	return x.refusal()
+	if !x.hasAsked() {
+		return errNoRequest
+	}
+	return nil
 }
 
 var errNoRequest = errors.New("the client sent none")
@@ -115,18 +118,19 @@ type openedTLS struct {
 	proxy *httputil.ReverseProxy
 	host  *http.Transport
 
-	mu      sync.Mutex
-	hosts   map[*hostConn]struct{} // its connections
-	closed  bool
-	told    map[string]bool // what was told of a secret, once for a connection
-	refused error           // why the last request was refused
+	mu     sync.Mutex
+	hosts  map[*hostConn]struct{} // its connections
+	closed bool
+	told   map[string]bool // what was told of a secret, once for a connection
+	asked  bool            // there was a request
+	denied firsts          // what was told of those that were refused
 }
 
 func newOpenedTLS(o *tlsOpener, conn *clientConn, to target, dial func(context.Context) (net.Conn, error)) *openedTLS {
 	bound := o.secrets.boundTo(to.host(), int(to.port))
 	return &openedTLS{
 		opener: o, conn: conn, to: to, bound: bound, mask: newMask(bound), dial: dial,
-		hosts: map[*hostConn]struct{}{}, told: map[string]bool{}, refused: errNoRequest,
+		hosts: map[*hostConn]struct{}{}, told: map[string]bool{},
 	}
 }
 

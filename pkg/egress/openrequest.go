@@ -15,8 +15,11 @@ import (
 
 // ServeHTTP passes on a request to the host.
 func (x *openedTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x.mu.Lock()
+	x.asked = true
+	x.mu.Unlock()
 	if status, why := x.refuses(r); why != "" {
-		x.refuse(w, status, why)
+		x.refuse(w, r, status, why)
 		return
 	}
 	x.begin(r)
@@ -26,7 +29,7 @@ func (x *openedTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.tell(r.Context(), Noticed, name, "the header "+header)
 	}
 	if err != nil {
-		x.refuse(w, http.StatusRequestHeaderFieldsTooLarge, err.Error())
+		x.refuse(w, r, http.StatusRequestHeaderFieldsTooLarge, err.Error())
 		return
 	}
 	for name, header := range done.used {
@@ -77,19 +80,20 @@ func (x *openedTLS) isHost(host string) bool {
 	return err == nil && asked == x.to
 }
 
-// refuse answers a request that is not passed on.
-func (x *openedTLS) refuse(w http.ResponseWriter, status int, why string) {
-	x.mu.Lock()
-	x.refused = errors.New(why)
-	x.mu.Unlock()
+// refuse answers a request that is not passed on, and tells of it, once for each reason and
+// connection.
+func (x *openedTLS) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	if t, ok := r.Context().Value(tryKey{}).(*try); ok && x.denied.has(why) {
+		t.tell(Denied, netip.Addr{}, why)
+	}
 	answer{status: status, body: "The request was not passed on: " + why + ".\n"}.write(w)
 }
 
-// refusal returns why no request was passed on. It is for the end.
-func (x *openedTLS) refusal() error {
+// hasAsked reports whether the client has sent a request.
+func (x *openedTLS) hasAsked() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.refused
+	return x.asked
 }
 
 // tell tells of a secret, once for the connection and each kind of place.

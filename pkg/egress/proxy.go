@@ -171,6 +171,7 @@ func (p *proxy) begin(ctx context.Context, c *client, handlers *handoff) {
 	case socksVersion:
 		p.serveSOCKS(ctx, c)
 	case socksVersion4:
+		p.deny(c, "", "", "", "SOCKS4 is not served: use SOCKS5")
 		goodbye(c, []byte{0, 91, 0, 0, 0, 0, 0, 0})
 	default:
 		c.unread(first)

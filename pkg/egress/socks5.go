@@ -43,14 +43,28 @@ const (
 // socksError is a request that gets this reply.
 type socksError byte
 
-func (e socksError) Error() string { return "SOCKS5 reply " + strconv.Itoa(int(e)) }
+func (e socksError) Error() string {
+	switch e {
+	case socksNoCommand:
+		return "SOCKS5 is served for CONNECT alone, neither for BIND nor for UDP"
+	case socksNoAddressType:
+		return "the SOCKS5 request has an address of an unknown type"
+	}
+	return "the SOCKS5 request is not one of version 5"
+}
+
+var errNoSOCKSMethod = errors.New("SOCKS5 is served without authentication alone")
 
 // serveSOCKS serves a client that has sent the version, and has a deadline for the rest.
 func (p *proxy) serveSOCKS(ctx context.Context, c *client) {
 	host, port, err := readSOCKS(c)
 	if err != nil {
 		var reply socksError
-		if errors.As(err, &reply) {
+		known := errors.As(err, &reply)
+		if known || errors.Is(err, errNoSOCKSMethod) {
+			p.deny(c, protocolSOCKS5, host, port, err.Error())
+		}
+		if known {
 			goodbye(c, socksReply(byte(reply)))
 		}
 		c.Close()
@@ -91,7 +105,7 @@ func readSOCKS(c io.ReadWriter) (host, port string, err error) {
 		return "", "", err
 	case !slices.Contains(methods, socksNoAuth):
 		_, _ = c.Write([]byte{socksVersion, socksNoMethod}) // the client leaves
-		return "", "", errors.New("no method without authentication")
+		return "", "", errNoSOCKSMethod
 	}
 	if _, err := c.Write([]byte{socksVersion, socksNoAuth}); err != nil {
 		return "", "", err

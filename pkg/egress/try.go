@@ -116,7 +116,9 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 	case o.tls:
 		// Its errors are those of the client and the server, who know them.
 		err := t.proxy.opener.open(context.WithValue(ctx, tryKey{}, t), c, t.target, t.dial)
-		t.told.Do(func() { t.tell(Failed, netip.Addr{}, fmt.Sprintf("no request came: %v", err)) })
+		if err != nil {
+			t.told.Do(func() { t.tell(Failed, netip.Addr{}, fmt.Sprintf("no request came: %v", err)) })
+		}
 		return
 	}
 	l, err := t.connect(ctx)
