@@ -12,7 +12,7 @@ import (
 
 // Connection is a way to the agents of pods, in TLS from end to end. Through the API
 // server only the pod is reached, whose UID the agent names. An address reaches whoever
-// holds it: the agent must show the key that it shows through the API server.
+// holds it: so the agent must show the same key.
 type Connection string
 
 const (

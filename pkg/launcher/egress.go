@@ -10,7 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
-// ErrEgress says that commands are kept from the network by less than is required.
+// ErrEgress says that commands are kept from other ways by too little.
 var ErrEgress = errors.New("commands can leave the sandbox by other ways than its proxy")
 
 // egress is a Spec's Egress as it is meant: a level that is required needs a mode.
@@ -130,8 +130,7 @@ func egressDrift(is, asked wayout.Config) []string {
 	return drift
 }
 
-// RequireEgress returns [ErrEgress] if commands are kept from other ways by less than a level. It asks
-// the agent.
+// RequireEgress asks the agent, and returns [ErrEgress] below a level.
 func (s *Sandbox) RequireEgress(ctx context.Context, level wayout.Level) error {
 	info, err := s.Info(ctx)
 	if err != nil {

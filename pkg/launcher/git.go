@@ -46,10 +46,8 @@ type Git struct {
 	// Username and Password are for https and http. A token is a password; an empty
 	// Username is replaced by a placeholder.
 	Username, Password string
-	Timeout            time.Duration // bounds the checkout; 0 means DefaultGitTimeout
-	// Before, unless nil, is called once the agent answers, and may serve the way by which the repository
-	// comes (Spec.Egress). Its error fails the launch.
-	Before func(context.Context, *Sandbox) error
+	Timeout            time.Duration                         // bounds the checkout; 0 means DefaultGitTimeout
+	Before             func(context.Context, *Sandbox) error // unless nil, it may serve the way by which the repository comes
 }
 
 // GitError says in Msg, in git's words without secrets, why a repository could not be

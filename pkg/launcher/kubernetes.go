@@ -106,8 +106,7 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-// Terminate implements Launcher. It also removes a workspace that was kept, but not
-// the claims of the Spec's Volumes.
+// Terminate implements Launcher. Kept files go, too, but no Volumes.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -87,13 +87,10 @@ type Spec struct {
 	OnClose OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or
 	// brings up to date there without touching local edits.
-	Git *Git
-	// Egress says how its commands may leave it by the network. With a Mode they have one way: a proxy
-	// on the loopback, whose far end (package egress) is outside and decides. A level that there cannot be
-	// is [ErrEgress]. Up to 64 ports may be named. [Local] knows all levels but [wayout.Network].
-	Egress wayout.Config
-	Pod    Pod  // what pod is made, by [Kubernetes] only
-	Take   Take // how it is taken
+	Git    *Git
+	Egress wayout.Config // how commands may leave it by the network, by up to 64 ports: else [ErrEgress]
+	Pod    Pod           // what pod is made, by [Kubernetes] only
+	Take   Take          // how it is taken
 
 	isNew bool // whether this launch made the ID up, so that there cannot be anything of it
 }

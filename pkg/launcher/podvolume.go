@@ -40,9 +40,7 @@ type Workspace struct {
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default, or else [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
-	// Owned makes the workdir, else a volume's root, which is root's, belong to the pod's user, as tar, rsync
-	// and cp -a need: a directory that an init container makes, in half a second unless the pod has one anyway.
-	Owned bool `json:"owned,omitempty"`
+	Owned        bool   `json:"owned,omitempty"` // has an init container make the workdir, for the pod's user: else it is root's
 }
 
 // minWorkspace catches a wrong unit: 1m is a thousandth of a byte.
