@@ -133,7 +133,7 @@ func (w *waysOut) settle(id string, s wayOut) {
 	policy := w.tenant(s.tenant).policy(w.life, w.g)
 	f, keeps := w.farEnds[id], !w.leaving && w.view.Keeps(id)
 	switch {
-	case policy == nil && f != nil:
+	case f != nil && (policy == nil || !f.isOf(s)):
 		f.end()
 	case policy != nil && f == nil && keeps:
 		w.begin(s, policy)
@@ -237,10 +237,10 @@ func (w *waysOut) letOut(ctx context.Context, id string) {
 func (w *waysOut) start(ctx context.Context, id string) bool {
 	tenant, _, _ := splitID(id)
 	w.mu.Lock()
-	policy, f := w.tenant(tenant).policy(ctx, w.g), w.farEnds[id]
+	policy := w.tenant(tenant).policy(ctx, w.g)
 	w.mu.Unlock()
-	if policy == nil || f != nil {
-		return f != nil
+	if policy == nil {
+		return false
 	}
 	at := time.Now()
 	s, err := w.g.Launcher.Find(ctx, id)
@@ -251,12 +251,27 @@ func (w *waysOut) start(ctx context.Context, id string) bool {
 	out, ok := wayOutOf(s, at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !ok || w.life.Err() != nil || w.farEnds[id] != nil {
-		return w.farEnds[id] != nil
+	if !ok || w.life.Err() != nil {
+		return false
+	}
+	if f := w.farEnds[id]; f != nil {
+		if f.ctx.Err() == nil && f.isOf(out) {
+			return true
+		}
+		f.end() // it is of a predecessor
 	}
 	w.known[id] = out
 	w.begin(out, policy)
 	return true
+}
+
+// succeeded takes over that there is a sandbox in the place of one that was known.
+func (w *waysOut) succeeded(s launcher.Summary, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if out, ok := wayOutOf(s, at); ok && !w.known[s.ID].since.After(at) {
+		w.known[s.ID] = out
+	}
 }
 
 // await waits a while until a sandbox is let out, if it is about to be.

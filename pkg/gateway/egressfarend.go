@@ -3,15 +3,13 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/egress"
-	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -27,12 +25,11 @@ type farEnd struct {
 	settle  func()
 	changed chan struct{} // has a value if there is something to look at
 
+	turn uint64 // of its generations; of run alone
+
 	mu     sync.Mutex
 	wanted wanting
-
-	// Of run alone.
-	turn     uint64 // of its generations
-	replaced time.Time
+	began  time.Time // when it last began to serve
 }
 
 // wanting is what a far end is to be like.
@@ -40,17 +37,6 @@ type wanting struct {
 	policy *egressPolicy
 	keeps  bool
 	epoch  uint64
-}
-
-// serving is one time that a far end serves. It goes on while another one of the same far end has
-// replaced it, until its connections are closed.
-type serving struct {
-	*egress.Server
-	generation uint64
-	open       atomic.Int64
-
-	mu    sync.Mutex
-	state farend.State
 }
 
 func newFarEnd(w *waysOut, s wayOut, policy *egressPolicy, keeps bool, epoch uint64) *farEnd {
@@ -120,6 +106,9 @@ func (f *farEnd) run() {
 	}
 }
 
+// isOf reports whether it is the far end of this sandbox, not of another one that had its name.
+func (f *farEnd) isOf(s wayOut) bool { return f.Labels[labelIdentity] == s.Labels[labelIdentity] }
+
 // isThere reports whether the sandbox runs, as far as can be told: only that is worth another try.
 func (f *farEnd) isThere() bool {
 	ctx, cancel := context.WithTimeout(f.ctx, lookupTime)
@@ -139,152 +128,27 @@ func (f *farEnd) hold() error {
 		return err
 	}
 	defer held.release(f.ID, open)
-	if err = f.serve(open.sandbox); err != nil && isSandboxGone(err) {
+	if err = f.isSame(); err == nil {
+		err = f.serve(open.sandbox)
+	}
+	if err != nil && isSandboxGone(err) {
 		held.drop(f.ID, open)
 	}
 	return err
 }
 
-// serve serves with one connection to the sandbox, and follows what it is to be like.
-func (f *farEnd) serve(s *launcher.Sandbox) error {
-	var all []*serving // the last one is in charge
-	defer func() {
-		for _, v := range all {
-			_ = v.Close()
-		}
-	}()
-	for did := (wanting{}); ; {
-		next := f.want()
-		if did.policy == nil || did.policy.require != next.policy.require {
-			if err := f.checkLevel(s, next.policy); err != nil {
-				return err
-			}
-		}
-		switch {
-		case len(all) == 0 || f.mustReplace(all[len(all)-1], next):
-			v, err := f.begin(s, next)
-			if err != nil {
-				return err
-			}
-			all = append(all, v)
-		case did.policy != next.policy && did.policy.credentials != next.policy.credentials:
-			v, err := f.begin(s, next)
-			if err != nil {
-				return err
-			}
-			all = closed(append(all, v), func(o *serving) bool { return o != v }) // which have the old ones
-		case did.policy != next.policy:
-			for _, v := range all {
-				v.SetPolicy(f.policyOf(next.policy))
-			}
-		}
-		did = next
-		f.settle()
-		last := all[len(all)-1]
-		all = closed(all, func(v *serving) bool { return v != last && (v.open.Load() == 0 || len(all) > egressServings) })
-		if f.isDone(all, next) {
-			return nil
-		}
-		select {
-		case <-f.ctx.Done():
-			return nil
-		case <-last.Done():
-			if err := last.Close(); err != nil {
-				return err
-			}
-			return errEgressEnded
-		case <-f.changed:
-		case <-f.mayReplace(last, next):
-		}
+// isSame refuses a successor of the sandbox, which has other rules and another CA. What is open was
+// opened before, so that it is the sandbox, or an earlier one that is gone.
+func (f *farEnd) isSame() error {
+	ctx, cancel := context.WithTimeout(f.ctx, lookupTime)
+	defer cancel()
+	at := time.Now()
+	s, err := f.w.g.Launcher.Find(ctx, f.ID)
+	if err != nil || s.Labels[labelIdentity] == f.Labels[labelIdentity] {
+		return err
 	}
-}
-
-var errEgressEnded = errors.New("serving its way out ended")
-
-// closed closes some of the servings, and returns the others.
-func closed(all []*serving, which func(*serving) bool) []*serving {
-	return slices.DeleteFunc(all, func(v *serving) bool {
-		if !which(v) {
-			return false
-		}
-		_ = v.Close()
-		return true
-	})
-}
-
-// isDone reports whether another gateway lets the sandbox out, as it should, and what this one has begun
-// is over.
-func (f *farEnd) isDone(all []*serving, next wanting) bool {
-	return !next.keeps && len(all) == 1 && all[0].isReplaced() && all[0].open.Load() == 0
-}
-
-// isReplaced reports whether another far end serves.
-func (v *serving) isReplaced() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return !v.state.Serving && v.state.Err == nil
-}
-
-// replacedBy returns the generation of the far end that serves instead.
-func (v *serving) replacedBy() uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.state.Generation
-}
-
-// isStale reports whether a far end serves that knows less of who is there than this gateway does, which
-// is to keep the sandbox.
-func (f *farEnd) isStale(v *serving, next wanting) bool {
-	return next.keeps && v.isReplaced() && v.replacedBy()>>egressTurns < next.epoch
-}
-
-// mustReplace reports whether to serve anew because of that. It is not often: the agent may lie.
-func (f *farEnd) mustReplace(v *serving, next wanting) bool {
-	return f.isStale(v, next) && time.Since(f.replaced) >= egressLastPause
-}
-
-// mayReplace returns a channel that has a value when that may be so without any other change.
-func (f *farEnd) mayReplace(v *serving, next wanting) <-chan time.Time {
-	if !f.isStale(v, next) {
-		return nil
-	}
-	return time.After(egressLastPause)
-}
-
-// checkLevel refuses a sandbox that is kept from other ways by less than its tenant's must be.
-func (f *farEnd) checkLevel(s *launcher.Sandbox, policy *egressPolicy) error {
-	if policy.require == "" {
-		return nil
-	}
-	return s.RequireEgress(f.ctx, policy.require)
-}
-
-// begin serves from now on.
-func (f *farEnd) begin(s *launcher.Sandbox, next wanting) (*serving, error) {
-	v := &serving{}
-	if f.replaced, f.turn = time.Now(), f.turn+1; next.keeps {
-		v.generation = next.epoch<<egressTurns | f.turn&(1<<egressTurns-1)
-	}
-	seed, err := f.w.g.egressSeed(f.Summary)
-	if err != nil {
-		return nil, err
-	}
-	opts := egress.Options{
-		Secrets: next.policy.secrets, Seed: seed, Roots: f.w.g.EgressRoots,
-		Policy: f.policyOf(next.policy), Generation: v.generation, Private: f.w.g.EgressPrivate,
-		Log: f.tries.tell,
-		Admit: func(conn net.Conn) (net.Conn, error) {
-			return f.admit(v, conn)
-		},
-		Changed: func(state farend.State) {
-			v.mu.Lock()
-			v.state = state
-			v.mu.Unlock()
-			f.stir()
-		},
-	}
-	v.Server, err = egress.Serve(f.ctx, s.Client, opts)
-	return v, err
+	f.w.succeeded(s, at)
+	return fmt.Errorf("%w: there is another of its name", launcher.ErrGone)
 }
 
 // policyOf returns what the sandbox may reach: what its tenant's may, and its create asked for.
