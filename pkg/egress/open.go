@@ -24,6 +24,7 @@ type tlsOpener struct {
 	shared  bool           // others may have the same CA
 	clients chan struct{}  // has an element for each client
 	conns   chan struct{}  // and for each connection to a host
+	budget  *budget
 }
 
 var _ opener = (*tlsOpener)(nil)
@@ -57,6 +58,7 @@ func openerOf(ca *sessionCA, secrets *secretSet, opts Options) *tlsOpener {
 	return &tlsOpener{
 		ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0,
 		clients: make(chan struct{}, mostOpened), conns: make(chan struct{}, mostHostConns),
+		budget: newBudget(),
 	}
 }
 
@@ -167,8 +169,8 @@ func (x *openedTLS) transport(http2 bool) *http.Transport {
 		DisableCompression:     true,
 		Protocols:              new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream:     openStreamBuffer,
-			MaxReceiveBufferPerConnection: openConnBuffer,
+			MaxReceiveBufferPerStream:     hostStreamBuffer,
+			MaxReceiveBufferPerConnection: hostConnBuffer,
 		},
 	}
 	t.Protocols.SetHTTP1(true)
@@ -184,7 +186,7 @@ func (x *openedTLS) begin(r *http.Request) {
 			Rewrite:        x.rewrite,
 			Transport:      x.host,
 			FlushInterval:  -1,
-			BufferPool:     bufferPool{},
+			BufferPool:     openBufferPool{},
 			ModifyResponse: x.upgraded,
 			ErrorHandler:   x.failed,
 			ErrorLog:       discard,

@@ -40,18 +40,29 @@ const (
 	// maxOpenHeader bounds the header of a request, and maxAnswerHeader that of an answer,
 	// in bytes: those of some hosts, with their policies, are longer than requests'.
 	maxOpenHeader, maxAnswerHeader = 64 << 10, 256 << 10
-	// openStreams bounds the requests at once on one HTTP/2 connection (RFC 9113 advises at
-	// least 100), and openConns the connections to a host that speaks HTTP/1 only, for these.
-	openStreams, openConns = 100, 16
-	// openStreamBuffer and openConnBuffer are what HTTP/2 may send before it is taken, for
-	// a request and for a connection, in each direction.
-	openStreamBuffer, openConnBuffer = 256 << 10, 1 << 20
+	// openStreams bounds the requests at once on one HTTP/2 connection: clients open another one,
+	// or wait. openConns bounds the connections to a host that speaks HTTP/1 only, for these.
+	openStreams, openConns = 16, 16
+	// openBuffer is how much of an answer passes at once: smaller ones cost speed.
+	openBuffer = 32 << 10
+	// openStreamBuffer and openConnBuffer are what a client may send by HTTP/2 before it is
+	// taken, for a request and for a connection. Clients are near.
+	openStreamBuffer, openConnBuffer = 64 << 10, 256 << 10
+	// hostStreamBuffer and hostConnBuffer are the same for hosts, which are farther away.
+	hostStreamBuffer, hostConnBuffer = 256 << 10, 512 << 10
 	// mostOpened bounds the connections of clients whose TLS is opened, and mostHostConns those
-	// to their hosts. Together with the buffers they bound the memory, 256 MiB, that a hostile
-	// sandbox can take by not reading.
+	// to their hosts.
 	mostOpened, mostHostConns = 128, 256
+	// mostHeld bounds what the requests of all sandboxes of a process may hold, in bytes, and
+	// mostHeldBySandbox those of one: about 580 and 70 requests. Each counts with its part of
+	// the windows of its connections; one that is alone on its own can hold four times that.
+	mostHeld, mostHeldBySandbox = 64 << 20, 8 << 20
+	// mostWaiting bounds the requests of a sandbox that wait for others to end, for openWait:
+	// each has a header of up to maxOpenHeader.
+	mostWaiting = 64
+	openWait    = 30 * time.Second
 	// maskPiece is how much of an answer is searched at once, in bytes, or more for long secrets.
-	maskPiece = 4 << 10
+	maskPiece = 16 << 10
 	// maskStep rounds what is held back, so that it does not show a secret's length.
 	maskStep = 64
 )

@@ -22,6 +22,12 @@ func (x *openedTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, r, status, why)
 		return
 	}
+	give, err := x.opener.budget.take(r.Context(), x.mask.requestCost())
+	if err != nil {
+		x.refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer give()
 	x.begin(r)
 	x.opener.secrets.lookFor(r, func(name, where string) { x.tell(r.Context(), Noticed, name, where) })
 	done, err := x.opener.secrets.putInto(r.Header, x.bound)
