@@ -57,3 +57,64 @@ func TestConnectionsAreAdmittedByTheOwnerOfTheProxy(t *testing.T) {
 		t.Errorf("%d connections were closed by the one in its place: %v", closed.Load(), err)
 	}
 }
+
+// What keeps clients from trying counts for what they ask for on connections that are open, too: each
+// request by HTTP, and each one in opened TLS, of HTTP/1 and HTTP/2.
+func TestOwnerOfTheProxyIsAskedBeforeEachTry(t *testing.T) {
+	var unrecorded atomic.Bool
+	mayTry := func() error {
+		if unrecorded.Load() {
+			return errors.New("nothing can be recorded")
+		}
+		return nil
+	}
+	var reached atomic.Int32
+	handler := func(w http.ResponseWriter, _ *http.Request) { reached.Add(1); fmt.Fprint(w, "hello") }
+	plain := serveHTTP(t, handler)
+	world := mustSessionCA(t, "world")
+	w := &opened{tlsOpener: &tlsOpener{}, world: world, hosts: map[string]string{}}
+	port := w.host(t, theHost, http.HandlerFunc(handler)).Listener.Addr().(*net.TCPAddr).Port
+	s := theSecret(t)
+	s.Hosts = mustRules(t, fmt.Sprintf("%s:%d", theHost, port))
+	o, err := newTLSOpener(Options{Secrets: []Secret{s}, Roots: trusting(world)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFrontThat(t, Options{MayTry: mayTry}, o, named("a.test", plain), named(theHost, port))
+	for _, url := range []string{fmt.Sprintf("http://a.test:%d/", plain), fmt.Sprintf("https://%s:%d/", theHost, port)} {
+		for _, http2 := range []bool{false, true} {
+			client := f.client(t, "http", trusting(o.ca))
+			client.Transport.(*http.Transport).ForceAttemptHTTP2 = http2
+			for _, refused := range []bool{false, true, false} {
+				unrecorded.Store(refused)
+				before := reached.Load()
+				answer, text := do(t, client, get(t, url))
+				want := http.StatusOK
+				if refused {
+					want = http.StatusServiceUnavailable
+				}
+				if answer.StatusCode != want || refused && !strings.Contains(text, "nothing can be recorded") || (reached.Load() > before) == refused {
+					t.Errorf("%s by HTTP/%d, refused=%v: %s %q", url, answer.ProtoMajor, refused, answer.Status, text)
+				}
+			}
+		}
+	}
+	unrecorded.Store(true)
+	if response, _ := f.connect(t, fmt.Sprintf("a.test:%d", plain)); response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("CONNECT is answered by %s", response.Status)
+	}
+}
+
+// The numbers of tries of one far end are not those of the next.
+func TestNumbersOfTriesDoNotBeginAnew(t *testing.T) {
+	seen := map[uint64]bool{}
+	for range 2 {
+		f := newFront(t, Options{})
+		f.connect(t, "a.test:80")
+		if id := f.decision(0).ID; seen[id] || id >= 1<<53 {
+			t.Errorf("a try has the number %d", id)
+		} else {
+			seen[id] = true
+		}
+	}
+}

@@ -19,7 +19,10 @@ type answer struct {
 func answerTo(err error) answer {
 	var r *refusal
 	var u *unreachable
+	var n notNow
 	switch {
+	case errors.As(err, &n):
+		return n.answer()
 	case errors.As(err, &r):
 		return r.answer()
 	case errors.As(err, &u):
@@ -42,6 +45,11 @@ func (r *refusal) answer() answer {
 	}
 	a.body = b.String()
 	return a
+}
+
+func (n notNow) answer() answer {
+	text := "Egress refused: " + n.Error()
+	return answer{http.StatusServiceUnavailable, text, text + ".\n"}
 }
 
 func (u *unreachable) answer() answer {

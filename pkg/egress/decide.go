@@ -29,7 +29,8 @@ const (
 type Decision struct {
 	Time    time.Time `json:"time"`
 	Verdict Verdict   `json:"verdict"`
-	// ID is the same in all decisions about one try: of one that was allowed a check
+	// ID is the same in all decisions about one try, and another for each try, also by
+	// another far end: it begins at random below 2^48. Of a try that was allowed a check
 	// can refuse later what it sends.
 	ID uint64 `json:"id"`
 	// Host and Port are what was asked for. Host is in its canonical form. If it is no
@@ -75,6 +76,9 @@ func (r *refusal) wanted() string { return cmp.Or(r.ask, r.allow) }
 
 // told returns what the sandbox may know of the reason.
 func (r *refusal) told() string { return cmp.Or(r.public, r.reason) }
+
+// notNow is the error of what the owner of the proxy does not let in, whatever the policy is.
+type notNow struct{ error }
 
 // grant is what a policy allows for a target.
 type grant struct {

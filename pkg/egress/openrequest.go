@@ -73,6 +73,11 @@ func (x *openedTLS) refuses(r *http.Request) (status int, why string) {
 		// TRACE would show the secrets in the request.
 		return http.StatusMethodNotAllowed, "requests with the method " + r.Method + " are not passed on to hosts that have secrets"
 	}
+	if t, ok := r.Context().Value(tryKey{}).(*try); ok {
+		if err := t.proxy.mayTry(); err != nil {
+			return http.StatusServiceUnavailable, err.Error()
+		}
+	}
 	return 0, ""
 }
 

@@ -3,6 +3,8 @@ package egress
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"net"
 	"net/http"
@@ -32,6 +34,7 @@ type proxy struct {
 	opener opener // may be nil
 	log    func(Decision)
 	admits func(net.Conn) (net.Conn, error) // Options.Admit
+	mayTry func() error                     // Options.MayTry
 	ids    atomic.Uint64
 	slots  chan struct{} // has an element for each client
 	away   chan struct{} // and for each that is turned away
@@ -54,6 +57,7 @@ func newProxy(opts Options, o opener) *proxy {
 		opener: o,
 		log:    opts.Log,
 		admits: opts.Admit,
+		mayTry: opts.MayTry,
 		slots:  make(chan struct{}, mostConnections),
 		away:   make(chan struct{}, mostTurnedAway),
 		policy: opts.Policy.clone(),
@@ -68,9 +72,21 @@ func newProxy(opts Options, o opener) *proxy {
 	if p.log == nil {
 		p.log = func(Decision) {}
 	}
+	if p.mayTry == nil {
+		p.mayTry = func() error { return nil }
+	}
+	p.ids.Store(firstID())
 	p.http = p.forwarder()
 	p.server = p.httpServer()
 	return p
+}
+
+// firstID returns where the numbers of tries begin: at random, so that those of two far ends of a sandbox
+// are others. It leaves them below 2^53, up to which all readers of JSON are exact.
+func firstID() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:6]) // it never fails
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // serve serves the connections of a listener until ctx ends or the listener fails. Then
@@ -153,7 +169,7 @@ func (p *proxy) turnAway(conn net.Conn, err error) {
 	select {
 	case p.away <- struct{}{}:
 		defer func() { <-p.away }()
-		goodbye(c, answer{http.StatusServiceUnavailable, "Egress refused: " + err.Error(), "Egress refused: " + err.Error() + ".\n"}.raw())
+		goodbye(c, notNow{err}.answer().raw())
 	default:
 		reset(c)
 	}

@@ -27,6 +27,10 @@ type Options struct {
 	// have CloseWrite and SetLinger, too. Its error refuses the connection, and is the reason that
 	// the sandbox is told.
 	Admit func(net.Conn) (net.Conn, error)
+	// MayTry, unless nil, is called before each try: each connection that a client asks for, and each
+	// request of those that the server reads, such as a later one of the same connection. Its error
+	// refuses that, and is the reason that the sandbox is told.
+	MayTry func() error
 	// Resolver looks up names; nil means [net.DefaultResolver].
 	Resolver Resolver
 	// Exclusive makes serving fail, or end, with [farend.ErrServed] while another far end serves,

@@ -23,8 +23,8 @@ type try struct {
 	told     sync.Once // that the opener has reached the host
 }
 
-// newTry makes a try of what a client asks for. The error is a *refusal, which it has
-// told.
+// newTry makes a try of what a client asks for. The error is a *refusal or a notNow, which
+// it has told.
 func (p *proxy) newTry(protocol, host, port string) (*try, error) {
 	t := &try{proxy: p, id: p.ids.Add(1), protocol: protocol, host: fmt.Sprintf("%+.100q", host)}
 	t.port, _ = strconv.Atoi(port)
@@ -33,6 +33,9 @@ func (p *proxy) newTry(protocol, host, port string) (*try, error) {
 		return t, t.failed(&refusal{reason: err.Error()})
 	}
 	t.host, t.port = t.target.host(), int(t.target.port)
+	if err = p.mayTry(); err != nil {
+		return t, t.failed(notNow{err})
+	}
 	if t.grant, err = p.currentPolicy().grant(t.target); err != nil {
 		return t, t.failed(err)
 	}
@@ -53,8 +56,11 @@ func (t *try) connect(ctx context.Context) (*link, error) {
 func (t *try) failed(err error) error {
 	d := t.decision(Failed, netip.Addr{}, err.Error())
 	var r *refusal
-	if errors.As(err, &r) {
+	switch {
+	case errors.As(err, &r):
 		d.Verdict, d.Allow = Denied, r.allow
+	case errors.As(err, new(notNow)):
+		d.Verdict = Denied
 	}
 	t.proxy.log(d)
 	return err

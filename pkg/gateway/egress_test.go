@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -246,8 +247,13 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 }
 
 func TestSandboxesReachNothingWhileTriesCannotBeRecorded(t *testing.T) {
-	port := site(t)
 	disk := &fullDisk{}
+	port := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/full" {
+			disk.full.Store(true)
+		}
+		fmt.Fprintln(w, "hello")
+	})
 	log, err := audit.New(audit.Options{Out: disk, Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))})
 	if err != nil {
 		t.Fatal(err)
@@ -270,6 +276,14 @@ func TestSandboxesReachNothingWhileTriesCannotBeRecorded(t *testing.T) {
 	curl() // which is found out to be unrecorded
 	if got := curl(); !strings.Contains(got, "cannot record") {
 		t.Errorf("while nothing can be recorded: %q", got)
+	}
+	// Nor by a connection that was open before: its third request finds out.
+	disk.full.Store(false)
+	url := fmt.Sprintf("http://a.test:%d", port)
+	out, err := s.Command(t.Context(), "curl", "-sS", "-w", "%{num_connects}\n", url+"/", url+"/full", url+"/", url+"/").CombinedOutput()
+	lines := strings.SplitN(string(out), "\n", 7)
+	if want := []string{"hello", "1", "hello", "0", "hello", "0"}; len(lines) < 7 || !slices.Equal(lines[:6], want) || !strings.Contains(lines[6], "cannot record") {
+		t.Errorf("by a connection that is kept: %q, %v", out, err)
 	}
 	disk.full.Store(false)
 	if got := curl(); !strings.Contains(got, "hello") {

@@ -161,11 +161,8 @@ func (f *farEnd) policyOf(policy *egressPolicy) egress.Policy {
 	return egress.Policy{Allow: policy.allow, Only: only}
 }
 
-// admit lets a connection begin that is recorded and within the bounds.
+// admit lets a connection begin that is within the bounds.
 func (f *farEnd) admit(v *serving, conn net.Conn) (net.Conn, error) {
-	if err := f.tries.mayTry(); err != nil {
-		return nil, err
-	}
 	observers := f.w.g.Observers
 	admitted, err := f.w.admit(f.of, f.want().policy.connections, conn, func(in, out int64) {
 		tell(observers, func(o EgressFollower) { o.EgressClosed(in, out) })

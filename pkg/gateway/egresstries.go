@@ -21,12 +21,12 @@ type EgressTry struct {
 	Count int
 }
 
-// EgressObserver is an observer that is also told what sandboxes try to reach. Of many tries in a short
-// time it gets the first, and how many more there were.
+// EgressObserver is an observer that is also told what sandboxes try to reach. Of many tries of one verdict
+// in a short time it gets the first, the first to each host, and how many more there were.
 type EgressObserver interface {
 	Observer
-	// EgressTried is called for each, by several goroutines at once. After an error the sandbox gets no
-	// more connections until it can be told.
+	// EgressTried is called for each, by several goroutines at once. After an error the sandbox can try
+	// nothing more until it can be told.
 	EgressTried(ctx context.Context, t EgressTry) error
 }
 
@@ -58,13 +58,41 @@ type tries struct {
 	tenant, name string
 
 	mu      sync.Mutex
-	room    *rate.Limiter
+	rooms   map[egress.Verdict]*triesRoom
 	more    map[EgressTry]EgressTry // what was not told, by verdict and protocol
 	failing bool
 }
 
+// triesRoom is the room for tries of one verdict: those of another one cannot take it up.
+type triesRoom struct {
+	*rate.Limiter
+	since  time.Time
+	firsts map[firstTry]bool // which were told since then
+}
+
+// firstTry is what there is room for once in a while, whatever else is tried.
+type firstTry struct{ host, secret string }
+
 func newTries(g *Gateway, tenant, name string) *tries {
-	return &tries{g: g, tenant: tenant, name: name, room: rate.NewLimiter(egressTryRate, egressTryBurst), more: map[EgressTry]EgressTry{}}
+	return &tries{g: g, tenant: tenant, name: name, rooms: map[egress.Verdict]*triesRoom{}, more: map[EgressTry]EgressTry{}}
+}
+
+// hasRoom reports whether a try is to be told by itself. Its caller has the lock.
+func (t *tries) hasRoom(d egress.Decision) bool {
+	room := t.rooms[d.Verdict]
+	if room == nil {
+		room = &triesRoom{Limiter: rate.NewLimiter(egressTryRate, egressTryBurst)}
+		t.rooms[d.Verdict] = room
+	}
+	if time.Since(room.since) >= egressTryInterval {
+		room.since, room.firsts = time.Now(), map[firstTry]bool{}
+	}
+	is := firstTry{d.Host, d.Secret}
+	first := !room.firsts[is] && len(room.firsts) < egressTryFirsts
+	if first {
+		room.firsts[is] = true
+	}
+	return room.Allow() || first
 }
 
 // tell tells of a try.
@@ -74,7 +102,7 @@ func (t *tries) tell(d egress.Decision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	try := EgressTry{t.tenant, t.name, d, 1}
-	if !t.room.Allow() || t.say(try) != nil {
+	if !t.hasRoom(d) || t.say(try) != nil {
 		t.add(try)
 	}
 }
