@@ -12,7 +12,7 @@ import (
 
 // Connection is a way to the agents of pods, in TLS from end to end. Through the API
 // server only the pod is reached, whose UID the agent names. An address reaches whoever
-// holds it: so the agent must show the same key.
+// holds it: the agent must show the key that it shows through the API server.
 type Connection string
 
 const (
@@ -21,10 +21,9 @@ const (
 	// ByExec runs "podagent connect" in the pod's container, with the permission of deploy/exec-rbac.yaml.
 	// It is slower, and for pods that port-forwards do not reach, as under gVisor and Kata.
 	ByExec Connection = "exec"
-	// ByAddress goes to the pod's own address, for an orchestrator in the cluster, where
-	// NetworkPolicies let it through (deploy/networkpolicy-address.yaml). It reaches pods that a
-	// launcher of this connection made ([ErrNoListener]). An agent's key is learned by ByPortForward,
-	// or under gVisor and Kata by ByExec, when a sandbox is opened and when its agent has restarted.
+	// ByAddress goes to the pod's own address, from within the cluster, where NetworkPolicies let it through
+	// (deploy/networkpolicy-address.yaml). It reaches pods that a launcher of this connection made ([ErrNoListener]).
+	// The agent's key is learned by the default way, when a sandbox is opened and when its agent has restarted.
 	ByAddress Connection = "address"
 )
 

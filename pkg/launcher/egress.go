@@ -3,15 +3,11 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
-
-// ErrEgress says that commands are kept from other ways by too little.
-var ErrEgress = errors.New("commands can leave the sandbox by other ways than its proxy")
 
 // egress is a Spec's Egress as it is meant: a level that is required needs a mode.
 func (s *Spec) egress() wayout.Config {
@@ -130,7 +126,7 @@ func egressDrift(is, asked wayout.Config) []string {
 	return drift
 }
 
-// RequireEgress asks the agent, and returns [ErrEgress] below a level.
+// RequireEgress returns [ErrEgress] if the agent reports less than a level.
 func (s *Sandbox) RequireEgress(ctx context.Context, level wayout.Level) error {
 	info, err := s.Info(ctx)
 	if err != nil {

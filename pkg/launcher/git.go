@@ -43,11 +43,11 @@ type Git struct {
 	// Ref is a branch, a tag (after branches), a commit, also abbreviated, or a name
 	// that begins with refs/. Empty means the remote's default branch.
 	Ref string
-	// Username and Password are for https and http. A token is a password; an empty
-	// Username is replaced by a placeholder.
+	// Username and Password are for https and http. A token is a password; an empty Username becomes a made-up one.
 	Username, Password string
-	Timeout            time.Duration                         // bounds the checkout; 0 means DefaultGitTimeout
-	Before             func(context.Context, *Sandbox) error // unless nil, it may serve the way by which the repository comes
+	Timeout            time.Duration // bounds the checkout; 0 means DefaultGitTimeout
+	// Before, unless nil, is called once the agent answers, to serve Spec.Egress, say. Its error fails the launch.
+	Before func(context.Context, *Sandbox) error
 }
 
 // GitError says in Msg, in git's words without secrets, why a repository could not be

@@ -12,7 +12,8 @@ import (
 // "-X github.com/podagent/podagent/pkg/launcher.defaultImage=IMAGE".
 var defaultImage string
 
-// DefaultImage is $PODAGENT_IMAGE, or the image that was built in, if any.
+// DefaultImage returns the image of a [Pod] that names none: $PODAGENT_IMAGE, or else the
+// one that was built in, or none.
 func DefaultImage() string { return cmp.Or(os.Getenv("PODAGENT_IMAGE"), defaultImage) }
 
 // withImage returns the Spec with the default image if it names none.

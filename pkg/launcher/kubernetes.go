@@ -31,8 +31,7 @@ type Kubernetes struct {
 	Namespace  string       // holds the sandboxes; empty means the context's, this pod's, or "default"
 	APIRate    int          // calls a second to the API server, twice as many at once; 0: Config's, or 500
 
-	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
-	// name begins with gvisor, runsc or kata, and else [ByPortForward].
+	// Connection is the way to agents. Empty: [ByExec] for a RuntimeClass gvisor*, runsc* or kata*, else [ByPortForward].
 	Connection Connection
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // for [ByAddress]; nil: a zero [net.Dialer]'s
 
@@ -41,13 +40,11 @@ type Kubernetes struct {
 	// IdentityFile is a file of PKCS#8 in PEM, made on first use, that only its owner may
 	// read. Empty means podagent/identity.pem in [os.UserConfigDir].
 	IdentityFile string
-	// IdentitySecret is the NAME or NAMESPACE/NAME of a Secret, for orchestrators that
-	// share it: see [IdentitySecret]. In a pod, without an IdentityFile, empty means
-	// DefaultIdentitySecret in the pod's own namespace; elsewhere none.
+	// IdentitySecret is the NAME or NAMESPACE/NAME of a Secret, for orchestrators that share it: see [IdentitySecret].
+	// In a pod, without an IdentityFile, empty means DefaultIdentitySecret in the pod's own namespace; elsewhere none.
 	IdentitySecret string
 
-	// Owner names this orchestrator to others that want a sandbox which it has
-	// exclusively. Empty means the host's name, the process id and random letters.
+	// Owner names this orchestrator to others that want a sandbox of its own. Empty: host, process id, random letters.
 	Owner string
 	Log   *slog.Logger // gets what the launcher does; nil discards it
 
@@ -106,7 +103,8 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-// Terminate implements Launcher. Kept files go, too, but no Volumes.
+// Terminate implements Launcher. It also removes a workspace that was kept, but not
+// the claims of the Spec's Volumes.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

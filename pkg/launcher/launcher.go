@@ -33,6 +33,7 @@ var (
 	ErrNotFound = errors.New("no such sandbox")
 	ErrPaused   = errors.New("the sandbox is paused") // it has no pod, but its files are kept: see [Kubernetes.Resume]
 	ErrNoAgent  = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+	ErrEgress   = errors.New("commands can leave the sandbox by other ways than its proxy") // and must not: see Spec.Egress
 )
 
 // maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and
@@ -47,8 +48,7 @@ type Launcher interface {
 	// fails, also because ctx ended, it removes what it made, unless another caller has adopted that.
 	Launch(ctx context.Context, spec Spec) (*Sandbox, error)
 
-	// Open connects to the sandbox with this id. If there is none, the error is
-	// [ErrNotFound]. A [Local] sandbox's agent is started again if it has died.
+	// Open connects to a sandbox, or returns [ErrNotFound]. A [Local] one's agent is started again if it has died.
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
 	// List describes the sandboxes of this launcher, sorted by id; with an error, those that it found.
@@ -64,33 +64,31 @@ type Launcher interface {
 
 // Spec says what sandbox is wanted.
 type Spec struct {
-	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. If it is empty,
-	// Launch makes one up, and Close removes the sandbox (see OnClose).
+	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. If it is empty, Launch makes one up: see OnClose.
 	ID string
-	// Workdir is where relative paths start and commands run in a new sandbox: an absolute path, or
-	// empty for a directory of the sandbox's own. In a pod it is a mount, so it cannot be a directory
-	// of the system or the kernel, nor /home/agent or above.
+	// Workdir is where relative paths start and commands run in a new sandbox: absolute, or empty for one of its
+	// own. In a pod it is a mount: no directory of the system or the kernel, nor /home/agent or above.
 	Workdir string
 	// Env is the environment of commands, as NAME=VALUE, in addition to the launcher's. Unless it is
 	// nil, it replaces that of a sandbox that exists; in a pod this outlasts the container only while
 	// this sandbox is open. In a pod it has up to 90 KiB, and whoever may get the pod can read it.
 	Env []string
-	// Protected are glob patterns of paths, relative to the workdir, that the sandbox's own
-	// operations, and so the tools of a model, refuse to change with all below them
-	// ([fsops.ErrProtected]; see [fsops.FS.Protect]). Commands can change them: see Pod.ReadOnly.
-	// Like Env, they replace those of a sandbox that exists; its Info has those in force. There are
-	// up to 1024, counting each alternative in braces, in a pod 64 KiB in all.
+	// Protected are glob patterns of paths, relative to the workdir, that the sandbox's own operations, and so the
+	// tools of a model, refuse to change with all below them ([fsops.ErrProtected]; see [fsops.FS.Protect]).
+	// Commands can change them: see Pod.ReadOnly. Like Env, they replace those of a sandbox that exists; its Info
+	// has those in force. There are up to 1024, counting each alternative in braces, in a pod 64 KiB in all.
 	Protected []string
 	// Labels are the host's own, for lists ([Summary]): up to 64 in Kubernetes' syntax, which nothing in
 	// a cluster selects by. They are those of the Launch that makes the sandbox, for all its life.
 	Labels  map[string]string
 	OnClose OnClose // what Close does to a sandbox that this Launch created
-	// Git, unless nil, is a repository that every Launch puts into the workdir, or
-	// brings up to date there without touching local edits.
-	Git    *Git
-	Egress wayout.Config // how commands may leave it by the network, by up to 64 ports: else [ErrEgress]
-	Pod    Pod           // what pod is made, by [Kubernetes] only
-	Take   Take          // how it is taken
+	// Git, unless nil, is a repository that every Launch puts into the workdir, or updates there, but for local edits.
+	Git *Git
+	// Egress says how commands leave it by the network. With a Mode they have a proxy on the loopback, whose far end
+	// (package egress) decides. A level that there cannot be is [ErrEgress]. [Local] has no [wayout.Network].
+	Egress wayout.Config
+	Pod    Pod  // what pod is made, by [Kubernetes] only
+	Take   Take // how it is taken
 
 	isNew bool // whether this launch made the ID up, so that there cannot be anything of it
 }

@@ -79,7 +79,8 @@ func (l *Local) Find(ctx context.Context, id string) (Summary, error) {
 	return s, wrap("finding", id, err)
 }
 
-// Terminate implements Launcher. An agent that takes too long is killed.
+// Terminate implements Launcher. The agent gets TERM, ends its processes, and
+// is killed if it takes too long.
 func (l *Local) Terminate(ctx context.Context, id string) error {
 	return wrap("terminating", id, l.terminate(ctx, id))
 }

@@ -9,14 +9,12 @@ import (
 // Pod says what pod [Kubernetes] makes for a new sandbox. Sandbox.Drift lists how
 // an existing pod differs from it, except in Annotations.
 type Pod struct {
-	// Image is the container image, with podagent in its PATH unless AgentImage is set.
-	// Empty means [DefaultImage]; without one, a launch is a *[SpecError].
+	// Image has podagent in its PATH unless AgentImage is set. Empty means [DefaultImage]; no image is a *[SpecError].
 	Image string
 	// AgentImage has podagent in its PATH, and installs it for an Image that lacks it, which needs no shell.
 	AgentImage string
-	// Main is a command of up to 64 KiB that runs beside the agent, such as the image's own: from the
-	// start, in the workdir, with its output in the container's log. The container ends and starts again
-	// with it. The sandbox may be idle meanwhile.
+	// Main is a command of up to 64 KiB that runs beside the agent, such as the image's own: in the workdir, with its
+	// output in the container's log. The container ends and starts again with it. The sandbox may be idle meanwhile.
 	Main []string
 	// Labels and Annotations (up to 128 KiB) are added to the pod's own. The prefix podagent.dev/ is the launcher's.
 	Labels, Annotations map[string]string

@@ -31,16 +31,16 @@ type Volume struct {
 
 // Workspace is the volume at the workdir of a pod, unless a Volume is there.
 type Workspace struct {
-	// Size is how much it holds: 1Mi or more; 0 means DefaultWorkspaceSize. A pod is
-	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks for at least as much.
-	// One that exists stays as it is, which is drift.
+	// Size is how much it holds: 1Mi or more; 0 means DefaultWorkspaceSize. A pod is evicted soon after its emptyDir
+	// holds more, unless Size is negative. A claim asks for at least as much. One that exists keeps its size: drift.
 	Size resource.Quantity `json:"size,omitzero"`
 	// Keep makes it a PersistentVolumeClaim of the sandbox's own, whose files outlive the pod, and
 	// end with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default, or else [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
-	Owned        bool   `json:"owned,omitempty"` // has an init container make the workdir, for the pod's user: else it is root's
+	// Owned makes the workdir belong to the pod's user, as tar, rsync and cp -a need, by an init container: docs/pods.md.
+	Owned bool `json:"owned,omitempty"`
 }
 
 // minWorkspace catches a wrong unit: 1m is a thousandth of a byte.

@@ -10,15 +10,18 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
-// Sandbox is a place for untrusted work, with the client of its agent.
+// Sandbox is a place for untrusted work, with the client of its agent: files, search,
+// commands, and connections to servers.
 type Sandbox struct {
 	*podapi.Client
-	ID      string      // names the sandbox
-	Workdir string      // where relative paths start, as a path in the sandbox
-	Egress  wayout.Info // how commands could leave when it was opened; behind a gateway only Info says it
-	Created bool        // this Launch made the sandbox, not just a pod for kept files
-	Drift   []string    // how the existing pod, and the claim of its workspace, differ from the Spec
-	Start   Start       // where a new pod comes from, if the Spec names a pool
+	ID      string // names the sandbox
+	Workdir string // where relative paths start, as a path in the sandbox
+	// Egress says how commands could leave the sandbox when it was opened. Behind a gateway only Info has it.
+	Egress wayout.Info
+	// Created says that this Launch made the sandbox, not just a pod for kept files.
+	Created bool
+	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec
+	Start   Start    // where a new pod comes from, if the Spec names a pool
 
 	// pod is the sandbox's pod; nil if it has none.
 	pod *openPod
@@ -42,7 +45,8 @@ type Start struct {
 	Cold string // why a new pod was made instead, such as "the pool has no pods"
 }
 
-// Close ends the connection, once, and the sandbox if OnClose says so.
+// Close ends the connection. The sandbox and its processes stay, unless OnClose says
+// otherwise. A second call does nothing.
 func (s *Sandbox) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Take says how Launch takes and holds a sandbox's pod. [Local] ignores it.
+// Take says how Launch takes a sandbox's pod, new or existing, and how the open sandbox
+// holds it. [Local] ignores it.
 type Take struct {
 	OnStale OnStale
 	OnDrift OnDrift
