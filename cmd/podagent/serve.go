@@ -167,7 +167,7 @@ func egressFlags(flags *flag.FlagSet, config *wayout.Config) {
 		config.Require, err = wayout.ParseRequired(s)
 		return err
 	})
-	flags.Func("egress-port", "let processes connect to `PORT`, too, at the level landlock; may be repeated, or several with commas between them", func(s string) error {
+	flags.Func("local-port", "let processes connect to `PORT`, too, at the level landlock; may be repeated, or several with commas between them", func(s string) error {
 		for field := range strings.SplitSeq(s, ",") {
 			port, err := strconv.ParseUint(field, 10, 16)
 			if err != nil || port == 0 {

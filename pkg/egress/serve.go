@@ -64,8 +64,8 @@ type Server struct {
 }
 
 // Serve makes the caller the far end of a sandbox's way out, until ctx ends, [Server.Close], or
-// the sandbox is gone. It returns once it serves or stands by. [podapi.ErrVersion] if the agent is
-// too old.
+// the sandbox is gone. It returns once it serves or stands by. The error is [podapi.ErrVersion] if
+// the agent is too old.
 func Serve(ctx context.Context, client *podapi.Client, opts Options) (*Server, error) {
 	listening := farend.Options{Generation: opts.Generation, Exclusive: opts.Exclusive, Changed: opts.Changed}
 	o, err := newTLSOpener(opts)

@@ -58,7 +58,7 @@ func checkEgressPorts(e wayout.Config) *SpecError {
 	case len(e.Ports) == 0:
 		return nil
 	case e.Mode == "":
-		return wrong("are set without a Mode")
+		return wrong("need an Egress.Mode")
 	case len(e.Ports) > maxEgressPorts:
 		return wrong(fmt.Sprintf("are %d: at most %d are allowed", len(e.Ports), maxEgressPorts))
 	case e.Ports[0] == 0:
@@ -102,7 +102,7 @@ func egressFlags(e wayout.Config) []string {
 func egressPortFlags(e wayout.Config) []string {
 	var flags []string
 	for _, port := range e.Ports {
-		flags = append(flags, fmt.Sprintf("--egress-port=%d", port))
+		flags = append(flags, fmt.Sprintf("--local-port=%d", port))
 	}
 	return flags
 }

@@ -68,7 +68,7 @@ func TestPodSaysHowItsCommandsLeave(t *testing.T) {
 			t.Errorf("no variable %+v", want)
 		}
 	}
-	if got := strings.Join(pod.Spec.Containers[0].Command, " "); got != "podagent serve --egress-port=5432 --egress-port=6379 -- main" {
+	if got := strings.Join(pod.Spec.Containers[0].Command, " "); got != "podagent serve --local-port=5432 --local-port=6379 -- main" {
 		t.Errorf("the command is %s", got)
 	}
 	if pod.Labels[podmeta.LabelEgress] != podmeta.ByTunnel {

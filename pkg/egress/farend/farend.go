@@ -36,7 +36,7 @@ type Options struct {
 const leaveTime = 3 * time.Second
 
 // ErrServed says that another far end serves the sandbox.
-var ErrServed = errors.New("another far end lets the sandbox's connections out, by its own policy")
+var ErrServed = errors.New("another program serves the sandbox's way out, by its own policy")
 
 // State is what a far end is.
 type State struct {
@@ -86,7 +86,7 @@ const (
 // loopback, whose protocols (HTTP's CONNECT and absolute form, SOCKS5) the caller speaks. It
 // returns once the caller serves or stands by, and goes on until ctx ends, the listener is
 // closed or the agent is lost for good; cuts are bridged. Connections are like those of
-// [podapi.Client.Dial], and outlive the listener. [podapi.ErrVersion] if the agent is too old.
+// [podapi.Client.Dial], and outlive the listener. The error is [podapi.ErrVersion] if the agent is too old.
 func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener, error) {
 	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1)}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)

@@ -215,7 +215,7 @@ func (w *wayOut) env() []string {
 }
 
 // proxyEnv are the variables by which programs find the proxy. Programs that cannot speak SOCKS fail
-// if ALL_PROXY names it so. Node before 24 does not read any of them.
+// if ALL_PROXY names it so. Node reads them from 22.21 and 24.5 on.
 func proxyEnv(port int) []string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
 	const direct = "localhost,127.0.0.1,::1"

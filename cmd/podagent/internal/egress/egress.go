@@ -1,6 +1,6 @@
 // Package egress is the way out of the sandbox, up to its edge: a proxy on the loopback that
-// hands each connection to a far end outside. It knows no policy and no protocol. Only
-// whom nobody carries, it tells so in the protocol that the first byte shows.
+// hands each connection to a far end outside. It knows no policy and no protocol. When
+// nobody carries a connection, the proxy says so in the protocol that its first byte shows.
 //
 // Code in the sandbox is the adversary. It can open connections without end, and send what
 // it likes, so connections are bounded in number, and in time until they are carried.
