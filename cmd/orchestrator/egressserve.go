@@ -25,7 +25,9 @@ func (a *app) withEgress(ctx context.Context, sandbox *launcher.Sandbox, e *egre
 		select {
 		case <-over:
 		case <-server.Done():
-			said.lost(server.Close())
+			if err := server.Close(); err != nil && ctx.Err() == nil {
+				said.lost(err)
+			}
 		}
 	})
 	defer func() {

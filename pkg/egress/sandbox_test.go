@@ -102,3 +102,27 @@ func TestFarEndThatWantsItsOwnPolicyDoesNotStandBy(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+func TestFilesOfPlaceholdersAreThoseOfWhoServes(t *testing.T) {
+	sandbox := launchertest.Sandbox(t)
+	rules := policy(t, "api.example=127.0.0.1:1").Allow
+	opts := egress.Options{Secrets: []egress.Secret{{Name: "TOKEN", File: sandbox.Workdir + "/token", Value: []byte("a secret of some length"), Hosts: rules}}}
+	content := func() string {
+		data, err := sandbox.ReadFile(t.Context(), "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	serve(t, sandbox, opts)
+	first := content()
+	if !strings.Contains(first, "TOKEN") {
+		t.Errorf("the file has %q", first)
+	}
+	if err := serve(t, sandbox, opts).Close(); err != nil { // it stands by, with placeholders of its own
+		t.Error(err)
+	}
+	if got := content(); got != first {
+		t.Errorf("after another has stood by, the file has %q, not %q", got, first)
+	}
+}

@@ -70,6 +70,8 @@ func (s Secret) check() error {
 		return errors.New("its name must be that of an environment variable, of up to 64 letters, digits and \"_\"")
 	case s.Env != "" && !validName.MatchString(s.Env):
 		return fmt.Errorf("%.80q cannot be the name of an environment variable", s.Env)
+	case isTaken(s.variable()):
+		return fmt.Errorf("the variable %s has another meaning to programs: name one with env, or a file", s.variable())
 	case s.File != "" && (!path.IsAbs(s.File) || path.Clean(s.File) != s.File || s.File == "/"):
 		return fmt.Errorf("its file %.200q is not an absolute path", s.File)
 	case !validPrefix.MatchString(s.Prefix):
@@ -95,6 +97,21 @@ func (s Secret) check() error {
 		}
 	}
 	return nil
+}
+
+// isTaken reports whether a variable says to programs, or to the way out itself, how to run or to connect.
+func isTaken(name string) bool {
+	upper := strings.ToUpper(name)
+	for _, prefix := range []string{"LD_", "PODAGENT_", "GIT_CONFIG"} {
+		if strings.HasPrefix(upper, prefix) {
+			return true
+		}
+	}
+	taken := slices.Concat(trustBundle, trustAddition, []string{
+		"PATH", "HOME", "SHELL", "USER", "IFS", "ENV", "BASH_ENV", "TERM", "PWD", "TMPDIR", "JAVA_TOOL_OPTIONS",
+		"NODE_OPTIONS", "NODE_USE_ENV_PROXY", "PYTHONPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+	})
+	return slices.Contains(taken, upper)
 }
 
 // variable returns the variable that has the placeholder; "" if none has.

@@ -20,6 +20,8 @@ func TestSecretsAreChecked(t *testing.T) {
 		"its name must be":                    func(s *Secret) { s.Name = "a-b" },
 		"its name must":                       func(s *Secret) { s.Name = strings.Repeat("a", 65) },
 		"cannot be the name":                  func(s *Secret) { s.Env = "A=B" },
+		"the variable Path has another":       func(s *Secret) { s.Env = "Path" },
+		"the variable LD_PRELOAD has another": func(s *Secret) { s.Env = "LD_PRELOAD" },
 		"not an absolute path":                func(s *Secret) { s.File = "etc/../x" },
 		"its file \"/a/../b\"":                func(s *Secret) { s.File = "/a/../b" },
 		"its prefix":                          func(s *Secret) { s.Prefix = "a b" },

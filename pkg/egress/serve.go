@@ -96,10 +96,18 @@ func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, list
 		t.remove(ctx)
 		return nil, err
 	}
-	return startUntil(ctx, l, opts, o, func() {
+	s := startUntil(ctx, l, opts, o, func() {
 		cancel()
 		t.remove(context.WithoutCancel(ctx))
-	}), nil
+	})
+	if !t.serving.Load() { // the files of placeholders are those of the far end that serves
+		return s, nil
+	}
+	if err := t.writePlaceholders(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Done is closed when serving has ended; [Server.Close] then returns why.

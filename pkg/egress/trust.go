@@ -45,6 +45,20 @@ var rootFiles = []string{
 // trustDirs are where the bundle can be. A sandbox whose image is read-only has a /tmp.
 var trustDirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
 
+// trustBundle are the variables that name all roots, trustAddition those that only add some.
+var (
+	trustBundle = []string{
+		"SSL_CERT_FILE",      // OpenSSL, Go, Python, Ruby, curl by OpenSSL, uv
+		"REQUESTS_CA_BUNDLE", // Python's requests
+		"CURL_CA_BUNDLE",     // curl by other libraries
+		"GIT_SSL_CAINFO",
+		"PIP_CERT",
+		"CARGO_HTTP_CAINFO",
+		"AWS_CA_BUNDLE",
+	}
+	trustAddition = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
+)
+
 // trust makes programs in a sandbox trust the session's CA, beside the roots that they
 // trust anyway. It holds no secret: hostile code that changes it harms only itself.
 type trust struct {
@@ -57,6 +71,7 @@ type trust struct {
 	// removes says that the files go with the far end: nobody else has the same CA.
 	removes bool
 	writes  sync.Mutex  // held by who writes or removes them
+	serving atomic.Bool // what the agent said last
 	asked   atomic.Bool // somebody waits to write them again
 }
 
@@ -92,7 +107,7 @@ func (t *trust) place(ctx context.Context) error {
 			continue
 		}
 		t.dir = dir
-		return t.writePlaceholders(ctx)
+		return nil
 	}
 	return fmt.Errorf("the certificates for the hosts of secrets cannot be written in the sandbox: %w", errors.Join(errs...))
 }
@@ -101,6 +116,7 @@ func (t *trust) place(ctx context.Context) error {
 // tells the owner of the options of the change.
 func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
 	return func(s farend.State) {
+		t.serving.Store(s.Serving)
 		if s.Serving && t.asked.CompareAndSwap(false, true) {
 			go func() { // the agent's next word must not wait for it
 				if err := t.again(ctx); err != nil && ctx.Err() == nil && opts.Log != nil {
@@ -229,18 +245,10 @@ func isRoots(attr fsops.Attr) error {
 // start.
 func (t *trust) env() []string {
 	env := t.secrets.env()
-	for _, name := range []string{
-		"SSL_CERT_FILE",      // OpenSSL, Go, Python, Ruby, curl by OpenSSL, uv
-		"REQUESTS_CA_BUNDLE", // Python's requests
-		"CURL_CA_BUNDLE",     // curl by other libraries
-		"GIT_SSL_CAINFO",
-		"PIP_CERT",
-		"CARGO_HTTP_CAINFO",
-		"AWS_CA_BUNDLE",
-	} {
+	for _, name := range trustBundle {
 		env = append(env, name+"="+t.bundleFile())
 	}
-	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} {
+	for _, name := range trustAddition {
 		env = append(env, name+"="+t.caFile())
 	}
 	if options := t.java.options; options != "" {

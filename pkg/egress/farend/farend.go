@@ -23,7 +23,7 @@ type Options struct {
 	// Generation orders far ends: the highest serves. Among equals, who came first does.
 	Generation uint64
 	// Env are variables, as NAME=VALUE, that commands get from now on, beside those of the proxy.
-	// They stay until another far end serves.
+	// They go with the far end, or 10 s later if the generation is not 0, unless another one serves.
 	Env []string
 	// Exclusive stands by for a moment only, in which another far end may be about to leave: then
 	// the listener ends with [ErrServed].
@@ -175,10 +175,10 @@ func (l *Listener) news(s State) error {
 
 // change tells the caller of a state.
 func (l *Listener) change(s State) {
-	l.told.Do(func() { l.first <- s })
 	if l.opts.Changed != nil {
 		l.opts.Changed(s)
 	}
+	l.told.Do(func() { l.first <- s }) // so that Listen returns afterwards
 }
 
 // serve is one call of Serve. It returns why that has ended, and whether the agent answered before.

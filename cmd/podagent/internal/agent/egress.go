@@ -43,6 +43,7 @@ func (s *egressService) Serve(stream farEndStream) error {
 	defer cancel(nil)
 	go func() { cancel(s.farEndLeft(stream)) }()
 	farEnd := proxy.Join(start.Generation)
+	defer s.left(proxy, start.Generation)
 	defer farEnd.Leave()
 	for {
 		news, err := farEnd.Next(ctx)

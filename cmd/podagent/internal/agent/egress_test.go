@@ -212,3 +212,25 @@ func TestMalformedCallsOfEgressAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestVariablesOfAFarEndGoWithIt(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
+	l, _ := serveEgress(t, client, farend.Options{Env: []string{"BUNDLE=/a/file"}})
+	printed := func() string {
+		out, err := client.Command(t.Context(), "sh", "-c", "echo $BUNDLE$https_proxy").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if got := printed(); !strings.HasPrefix(got, "/a/filehttp://127.0.0.1:") {
+		t.Errorf("while it serves, a command has %q", got)
+	}
+	l.Close()
+	for deadline := time.Now().Add(hung); printed() != ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after it has left, a command has %q", printed())
+		}
+	}
+}

@@ -206,9 +206,27 @@ func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
 	a.setEnv(a.configured)
 }
 
-// env are the variables that processes get before there is a far end.
+// left takes the variables of a far end from commands that start from now on, if no other serves:
+// what they name may be gone with it. Far ends of a generation are followed by others, for which
+// there is some time.
+func (a *Agent) left(proxy *egress.Proxy, generation uint64) {
+	var wait time.Duration
+	if generation > 0 {
+		wait = egress.Patience
+	}
+	time.AfterFunc(wait, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !proxy.Served() {
+			a.egressEnv = a.wayOut.env()
+			a.setEnv(a.configured)
+		}
+	})
+}
+
+// env are the variables that processes get while there is no far end.
 func (w *wayOut) env() []string {
-	if w.proxy == nil {
+	if mode := w.config.Mode; mode == "" || mode == wayout.Off {
 		return nil
 	}
 	return proxyEnv(w.proxy.Port())

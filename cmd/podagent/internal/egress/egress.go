@@ -22,9 +22,9 @@ const (
 	maxConnections = 512
 	// maxExcess is how many more are told that there are too many. All others are reset.
 	maxExcess = 32
-	// patience is how long a connection waits for a far end, if there was one before, and
+	// Patience is how long a connection waits for a far end, if there was one before, and
 	// then to be carried by it.
-	patience = 10 * time.Second
+	Patience = 10 * time.Second
 	// lastWords is how long a refused connection may take to say by its first byte which
 	// protocol it speaks, and then to read why it is refused.
 	lastWords = 5 * time.Second
@@ -69,7 +69,7 @@ func Listen(log *slog.Logger) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: l, log: log, patience: patience, lastWords: lastWords, waiting: map[uint64]*waiting{}}
+	p := &Proxy{listener: l, log: log, patience: Patience, lastWords: lastWords, waiting: map[uint64]*waiting{}}
 	go p.accept()
 	return p, nil
 }
