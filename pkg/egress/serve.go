@@ -100,7 +100,7 @@ func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, list
 		cancel()
 		t.remove(context.WithoutCancel(ctx))
 	})
-	if !t.serving.Load() { // the files of placeholders are those of the far end that serves
+	if !l.Serving() { // the files of placeholders are those of the far end that serves
 		return s, nil
 	}
 	if err := t.writePlaceholders(ctx); err != nil {

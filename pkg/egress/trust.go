@@ -71,7 +71,6 @@ type trust struct {
 	// removes says that the files go with the far end: nobody else has the same CA.
 	removes bool
 	writes  sync.Mutex  // held by who writes or removes them
-	serving atomic.Bool // what the agent said last
 	asked   atomic.Bool // somebody waits to write them again
 }
 
@@ -116,7 +115,6 @@ func (t *trust) place(ctx context.Context) error {
 // tells the owner of the options of the change.
 func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
 	return func(s farend.State) {
-		t.serving.Store(s.Serving)
 		if s.Serving && t.asked.CompareAndSwap(false, true) {
 			go func() { // the agent's next word must not wait for it
 				if err := t.again(ctx); err != nil && ctx.Err() == nil && opts.Log != nil {

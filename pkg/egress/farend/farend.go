@@ -57,7 +57,8 @@ type Listener struct {
 	slots  chan struct{} // has an element for each connection that is being opened
 	first  chan State
 	told   sync.Once
-	served atomic.Bool
+	serves atomic.Bool // what the agent said last
+	served atomic.Bool // whether it ever did
 
 	last    *State // what the agent said last, in this call
 	changes int    // how often it has said something new
@@ -118,6 +119,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Serving reports whether the listener's owner is the far end, rather than standing by.
+func (l *Listener) Serving() bool { return l.serves.Load() }
+
 // Close ends the listener. Another far end, if one stands by, then serves.
 func (l *Listener) Close() error {
 	l.cancel(net.ErrClosed)
@@ -175,10 +179,11 @@ func (l *Listener) news(s State) error {
 
 // change tells the caller of a state.
 func (l *Listener) change(s State) {
+	l.serves.Store(s.Serving)
+	l.told.Do(func() { l.first <- s })
 	if l.opts.Changed != nil {
 		l.opts.Changed(s)
 	}
-	l.told.Do(func() { l.first <- s }) // so that Listen returns afterwards
 }
 
 // serve is one call of Serve. It returns why that has ended, and whether the agent answered before.
