@@ -391,6 +391,7 @@ func TestCredentialsOfATenantAreItsOwn(t *testing.T) {
 		d.run("a", "job-1", call(auth))
 		return seen.Load() == "Bearer "+renewed
 	})
+	write(t, links, strings.Repeat("n", 32)+"\n"+strings.Repeat("l", 32)) // the key is turned
 	g := gateway.New(func() gateway.Options {
 		o := gateway.Options{Launcher: d.gateway.Launcher, Tenants: &gateway.Keys{Path: d.keys}}
 		lead(&o)

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/podagent/podagent/internal/reread"
 	"github.com/podagent/podagent/pkg/egress"
@@ -60,15 +61,43 @@ func digestOfSecrets(all []egress.Secret) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// egressPurpose keeps a seed from being good for anything else.
-const egressPurpose = "podagent way out of a sandbox, version 1"
+// egressPurpose keeps a seed from being good for anything else, and seedKeyPurpose the name of a key.
+const (
+	egressPurpose  = "podagent way out of a sandbox, version 1"
+	seedKeyPurpose = "podagent key of ways out, version 1"
+)
 
 // egressSeed returns the seed of a sandbox's placeholders and CA: the same at all gateways that have the
-// same keys of links, another for each sandbox, and also for its successor of the same name.
+// same keys of links, another for each sandbox, and also for its successor of the same name. It stays
+// the same as long as the key is there that was the first when the sandbox was made.
 func (g *Gateway) egressSeed(of launcher.Summary) ([]byte, error) {
 	keys, err := g.LinkKeys.read()
 	if err != nil {
 		return nil, err
 	}
-	return hkdf.Key(sha256.New, keys[0], identityOf(of), egressPurpose+"\x00"+of.ID, sha256.Size)
+	key, name := keys[len(keys)-1], of.Labels[labelSeedKey] // the oldest key changes least
+	if at := slices.IndexFunc(keys, func(k []byte) bool { return nameOfSeedKey(k) == name }); at >= 0 {
+		key = keys[at]
+	} else if name != "" {
+		g.Log.Warn("the placeholders and the CA of a sandbox change: the key of links with which it was made is not there any more", "sandbox", of.ID)
+	}
+	return hkdf.Key(sha256.New, key, identityOf(of), egressPurpose+"\x00"+of.ID, sha256.Size)
+}
+
+// nameOfSeedKey returns what tells a key from others, and nothing else of it.
+func nameOfSeedKey(key []byte) string {
+	name, err := hkdf.Key(sha256.New, key, nil, seedKeyPurpose, 16)
+	if err != nil { // which only a length beyond its bounds is
+		return ""
+	}
+	return hex.EncodeToString(name)
+}
+
+// withSeedKey adds to the labels of a new sandbox which key its seed is made of. While the keys cannot be
+// read, there is no way out; the sandbox then gets that of another key.
+func (g *Gateway) withSeedKey(labels map[string]string) map[string]string {
+	if keys, err := g.LinkKeys.read(); err == nil {
+		labels[labelSeedKey] = nameOfSeedKey(keys[0])
+	}
+	return labels
 }

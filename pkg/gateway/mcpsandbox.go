@@ -109,7 +109,7 @@ func (m *mcpSessions) make(ctx context.Context, s *mcpSession) (made bool, err e
 	if err != nil {
 		return false, err
 	}
-	spec.ID, spec.Labels = launcherID(caller.Tenant, s.sandbox), withOwn(spec.Labels, caller, "", &body)
+	spec.ID, spec.Labels = launcherID(caller.Tenant, s.sandbox), g.withSeedKey(withOwn(spec.Labels, caller, "", &body))
 	spec.Labels[labelSession] = "mcp"
 	sandbox, err := g.launchWithin(ctx, g.wantedFor(&spec), func(ctx context.Context) (*launcher.Sandbox, error) { return g.Launcher.Launch(ctx, spec) })
 	if err != nil {

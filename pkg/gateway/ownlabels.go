@@ -24,6 +24,8 @@ const (
 	labelAutoPause = ownLabels + "auto-pause"
 	// labelSession is of one that a session made for itself, and says of which protocol.
 	labelSession = ownLabels + "session"
+	// labelSeedKey names the key of links that the seed of its way out is made of.
+	labelSeedKey = ownLabels + "seed-key"
 	// labelPublic has the ports that anybody may call, with portSeparator between them: up to
 	// ten, since a label has 63 bytes. Or it is allPorts.
 	labelPublic   = ownLabels + "public-ports"
@@ -73,7 +75,7 @@ func withOwn(labels map[string]string, caller Caller, key string, of *NewSandbox
 // withoutOwn returns the labels of a sandbox that callers see.
 func withoutOwn(labels map[string]string) map[string]string {
 	seen := maps.Clone(labels)
-	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic, labelSession} {
+	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic, labelSession, labelSeedKey} {
 		delete(seen, name)
 	}
 	maps.DeleteFunc(seen, func(name, _ string) bool { return strings.HasPrefix(name, labelEgress) })

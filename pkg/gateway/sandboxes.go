@@ -124,7 +124,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if err != nil {
 		return nil, err
 	}
-	spec.ID, spec.Labels = launcherID(tenant, name), withOwn(spec.Labels, callerOf(ctx), in.Key, &in.Body)
+	spec.ID, spec.Labels = launcherID(tenant, name), g.withSeedKey(withOwn(spec.Labels, callerOf(ctx), in.Key, &in.Body))
 	if err := g.repeats(ctx, in.Key, spec.ID, &in.Body); err != nil {
 		return nil, err
 	}
