@@ -6,7 +6,9 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/podagent/podagent/internal/reread"
@@ -47,6 +49,27 @@ func (c *EgressCredential) secret(file *reread.File) (egress.Secret, error) {
 		Value: bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r")),
 	}
 	return s, s.Check()
+}
+
+// CheckCredentials returns what is wrong with the credentials of the way out, with their values.
+func (k *Keys) CheckCredentials() error {
+	file, err := k.read()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, tenant := range slices.Sorted(maps.Keys(file.policies)) {
+		e := file.policies[tenant].Egress
+		if e == nil {
+			continue
+		}
+		for _, c := range e.Credentials {
+			if _, err := c.secret(&reread.File{}); err != nil {
+				errs = append(errs, fmt.Errorf("tenant %q: credential %q: %w", tenant, c.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // digestOfSecrets returns a text that other secrets do not have, and that tells nothing of them.
