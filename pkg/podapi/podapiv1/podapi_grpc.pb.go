@@ -1274,6 +1274,9 @@ type PortsClient interface {
 	// socket. If the server resets it, the call fails with CLASS_CONNECTION_RESET.
 	//
 	// Bytes count as activity (InfoResponse.idle), an idle connection does not.
+	//
+	// Egress.Carry has the same messages: one code carries both.
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Dial(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error)
 }
 
@@ -1315,6 +1318,9 @@ type PortsServer interface {
 	// socket. If the server resets it, the call fails with CLASS_CONNECTION_RESET.
 	//
 	// Bytes count as activity (InfoResponse.idle), an idle connection does not.
+	//
+	// Egress.Carry has the same messages: one code carries both.
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Dial(grpc.BidiStreamingServer[DialRequest, DialResponse]) error
 	mustEmbedUnimplementedPortsServer()
 }
@@ -1401,6 +1407,7 @@ type EgressClient interface {
 	// request is open and the first response opened; the program in the sandbox is in the
 	// server's place. A connection that is carried already, or that nobody has opened
 	// within 10 s, is CLASS_NOT_EXIST.
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error)
 }
 
@@ -1459,6 +1466,7 @@ type EgressServer interface {
 	// request is open and the first response opened; the program in the sandbox is in the
 	// server's place. A connection that is carried already, or that nobody has opened
 	// within 10 s, is CLASS_NOT_EXIST.
+	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Carry(grpc.BidiStreamingServer[DialRequest, DialResponse]) error
 	mustEmbedUnimplementedEgressServer()
 }
