@@ -35,7 +35,7 @@ func (o *order) setEgress() error {
 		}
 		return nil
 	}
-	o.spec.Egress = tenants.config()
+	o.spec.Egress = tenants.config(o.spec.Egress)
 	if o.AllowHosts == nil {
 		return nil
 	}

@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
@@ -13,7 +13,7 @@ import (
 
 // Egress is what the sandboxes of a tenant reach, and how: the gateways carry their connections, and
 // let out what this allows. Without it the gateway lets nothing out, and sandboxes have the network
-// that the cluster gives them.
+// that the cluster, and the gateway's own flags, leave them.
 type Egress struct {
 	// Mode and Require say how commands are kept from other ways: see [wayout.Config]. An empty Mode is
 	// [wayout.Auto].
@@ -59,7 +59,7 @@ func (e *Egress) check() error {
 	if _, err := wayout.ParseRequired(string(e.Require)); e.Require != "" && err != nil {
 		return fmt.Errorf("require: %w", err)
 	}
-	if mode := e.config().Mode; e.Require != wayout.Open && mode != wayout.Auto && !wayout.Level(mode).AtLeast(e.Require) {
+	if mode := e.config(wayout.Config{}).Mode; e.Require != wayout.Open && mode != wayout.Auto && !wayout.Level(mode).AtLeast(e.Require) {
 		return fmt.Errorf("require: the mode %s never comes up to %s", mode, e.Require)
 	}
 	switch {
@@ -83,9 +83,27 @@ func (e *Egress) check() error {
 	return nil
 }
 
-// config returns what a sandbox is made with.
-func (e *Egress) config() wayout.Config {
-	return wayout.Config{Mode: cmp.Or(e.Mode, wayout.Auto), Require: e.Require, Ports: e.LocalPorts}
+// config returns what a sandbox is made with: what the tenant's says, and no less than what the gateway's
+// own flags say of all sandboxes.
+func (e *Egress) config(all wayout.Config) wayout.Config {
+	c := wayout.Config{Mode: e.Mode, Require: e.Require, Ports: slices.Clone(all.Ports)}
+	for _, port := range e.LocalPorts {
+		if !slices.Contains(c.Ports, port) {
+			c.Ports = append(c.Ports, port)
+		}
+	}
+	for _, least := range []wayout.Level{all.Require, wayout.Level(all.Mode)} { // not each mode is a level
+		if least.AtLeast(wayout.Landlock) && least.AtLeast(c.Require) {
+			c.Require = least
+		}
+	}
+	if c.Mode == "" && all.Mode != wayout.Off {
+		c.Mode = all.Mode
+	}
+	if c.Mode == "" || c.Require != e.Require && !wayout.Level(c.Mode).AtLeast(c.Require) {
+		c.Mode = wayout.Auto // it may come up to what the gateway's flags require
+	}
+	return c
 }
 
 func (c *EgressCredential) check() error {

@@ -107,7 +107,7 @@ func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 	by.Namespace = c.Namespace + "-applied"
 	system := by.Namespace + "-system"
 	dir := t.TempDir()
-	for _, name := range []string{"kustomization.yaml", "namespace.yaml", "rbac.yaml", "networkpolicy.yaml"} {
+	for _, name := range []string{"kustomization.yaml", "namespace.yaml", "rbac.yaml", "networkpolicy.yaml", "networkpolicy-egress.yaml"} {
 		data, err := os.ReadFile(filepath.Join("../../deploy", name))
 		if err != nil {
 			t.Fatal(err)
@@ -156,8 +156,12 @@ func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
 		t.Errorf("a baseline pod: %v", err)
 	}
 	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "podagent-no-ingress" {
-		t.Errorf("the policies are %v, %v", list.Items, err)
+	var names []string
+	for _, policy := range list.Items { // by name
+		names = append(names, policy.Name)
+	}
+	if want := []string{"podagent-egress", "podagent-no-ingress"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("the policies are %v, %v, want %v", names, err, want)
 	}
 }
 

@@ -23,7 +23,8 @@ type Options struct {
 	// Generation orders far ends: the highest serves. Among equals, who came first does.
 	Generation uint64
 	// Env are variables, as NAME=VALUE, that commands get from now on, beside those of the proxy.
-	// They go with the far end, or 10 s later if the generation is not 0, unless another one serves.
+	// They go with a listener of generation 0 that is closed, and otherwise 10 s after the listener,
+	// unless another far end serves.
 	Env []string
 	// Exclusive stands by for a moment only, in which another far end may be about to leave: then
 	// the listener ends with [ErrServed].
@@ -31,6 +32,9 @@ type Options struct {
 	// Changed, if not nil, is called at the start and with each change, by one goroutine at a time.
 	Changed func(State)
 }
+
+// byeTime is how long an agent may take to end the call of a far end that leaves.
+const byeTime = time.Second
 
 // leaveTime is how long an agent may take to notice that a far end has left.
 const leaveTime = 3 * time.Second
@@ -56,6 +60,7 @@ type Listener struct {
 	conns  chan net.Conn
 	slots  chan struct{} // has an element for each connection that is being opened
 	first  chan State
+	over   chan struct{} // closed when it has ended
 	told   sync.Once
 	serves atomic.Bool // what the agent said last
 	served atomic.Bool // whether it ever did
@@ -89,9 +94,12 @@ const (
 // closed or the agent is lost for good; cuts are bridged. Connections are like those of
 // [podapi.Client.Dial], and outlive the listener. The error is [podapi.ErrVersion] if the agent is too old.
 func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener, error) {
-	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1)}
+	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1), over: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	go l.run()
+	go func() {
+		defer close(l.over)
+		l.run()
+	}()
 	mute := time.NewTimer(answerTime)
 	defer mute.Stop()
 	select {
@@ -122,9 +130,16 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Serving reports whether the listener's owner is the far end, rather than standing by.
 func (l *Listener) Serving() bool { return l.serves.Load() }
 
-// Close ends the listener. Another far end, if one stands by, then serves.
+// Close ends the listener. Another far end, if one stands by, then serves. It waits a moment for the
+// agent to know.
 func (l *Listener) Close() error {
 	l.cancel(net.ErrClosed)
+	wait := time.NewTimer(byeTime)
+	defer wait.Stop()
+	select {
+	case <-l.over:
+	case <-wait.C:
+	}
 	return nil
 }
 
@@ -188,12 +203,16 @@ func (l *Listener) change(s State) {
 
 // serve is one call of Serve. It returns why that has ended, and whether the agent answered before.
 func (l *Listener) serve() (answered bool, err error) {
-	ctx, cancel := context.WithCancel(l.ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(l.ctx))
 	defer cancel()
 	call, err := pb.NewEgressClient(l.client.Conn()).Serve(ctx)
 	if err != nil {
 		return false, wire.FromStatus(err)
 	}
+	defer context.AfterFunc(l.ctx, func() { // this tells the agent a leave from a cut
+		_ = call.CloseSend()
+		time.AfterFunc(byeTime, cancel)
+	})()
 	env := make([][]byte, len(l.opts.Env))
 	for i, v := range l.opts.Env {
 		env[i] = []byte(v)

@@ -8171,8 +8171,8 @@ type EgressStart struct {
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// env is added, as NAME=VALUE, to the environment of processes that start from now
 	// on, in front of what Configure and calls set, as the variables of the proxy are
-	// (HTTP_PROXY and its like). It goes with the caller, or 10 s later if the generation
-	// is not 0, unless another one serves.
+	// (HTTP_PROXY and its like). It goes 10 s after the caller, or with a caller of
+	// generation 0 that has closed its requests, unless another one serves.
 	Env           [][]byte `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

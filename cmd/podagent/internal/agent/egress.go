@@ -43,7 +43,7 @@ func (s *egressService) Serve(stream farEndStream) error {
 	defer cancel(nil)
 	go func() { cancel(s.farEndLeft(stream)) }()
 	farEnd := proxy.Join(start.Generation)
-	defer s.left(proxy, start.Generation)
+	defer func() { s.left(proxy, start.Generation == 0 && errors.Is(context.Cause(ctx), wire.ErrCut)) }()
 	defer farEnd.Leave()
 	for {
 		news, err := farEnd.Next(ctx)

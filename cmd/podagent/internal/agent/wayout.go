@@ -207,12 +207,11 @@ func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
 }
 
 // left takes the variables of a far end from commands that start from now on, if no other serves:
-// what they name may be gone with it. Far ends of a generation are followed by others, for which
-// there is some time.
-func (a *Agent) left(proxy *egress.Proxy, generation uint64) {
-	var wait time.Duration
-	if generation > 0 {
-		wait = egress.Patience
+// what they name may be gone with it. Only with a far end that left for good it does so at once.
+func (a *Agent) left(proxy *egress.Proxy, forGood bool) {
+	wait := egress.Patience
+	if forGood {
+		wait = 0
 	}
 	time.AfterFunc(wait, func() {
 		a.mu.Lock()

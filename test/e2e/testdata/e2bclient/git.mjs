@@ -1,8 +1,10 @@
 // Git, which the SDK runs as commands.
 import assert from 'node:assert/strict'
+import { start } from './servers.mjs'
 import { step, throwsOf } from './walk.mjs'
 
-export default async ({ sdk, sandbox: { git, files } }) => {
+export default async ({ sdk, sandbox, server }) => {
+  const { git, files } = sandbox
   await step('git', 'init, config, add, commit, branches, status, remote, push, pull, reset, restore', async () => {
     const config = { scope: 'local', path: 'repo' }
     await git.init('repo', { initialBranch: 'main' })
@@ -29,5 +31,10 @@ export default async ({ sdk, sandbox: { git, files } }) => {
     await git.reset('repo', { mode: 'hard' })
     assert.equal((await git.status('repo')).isClean, true)
     await throwsOf(git.clone('none.git', { path: 'other' }), sdk.CommandExitError)
+  })
+  await step('git', 'clone of what needs credentials', async () => {
+    const [command, port] = await start(sandbox, server())
+    await throwsOf(git.clone(`http://127.0.0.1:${port}/private.git`, { path: 'private' }), sdk.GitAuthError)
+    await command.kill()
   })
 }

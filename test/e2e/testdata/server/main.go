@@ -32,6 +32,10 @@ func serve() error {
 	mux.HandleFunc("POST /sum", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, sum(r.Body)) })
 	mux.HandleFunc("GET /last", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s.get()) })
 	mux.HandleFunc("GET /socket", echoMessages)
+	mux.HandleFunc("GET /private.git/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+	})
 	web, err := listen("http", "127.0.0.1:"+cmp.Or(os.Getenv("PORT"), "0"))
 	if err != nil {
 		return err
