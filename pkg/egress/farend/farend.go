@@ -209,10 +209,6 @@ func (l *Listener) serve() (answered bool, err error) {
 	if err != nil {
 		return false, wire.FromStatus(err)
 	}
-	defer context.AfterFunc(l.ctx, func() { // this tells the agent a leave from a cut
-		_ = call.CloseSend()
-		time.AfterFunc(byeTime, cancel)
-	})()
 	env := make([][]byte, len(l.opts.Env))
 	for i, v := range l.opts.Env {
 		env[i] = []byte(v)
@@ -220,6 +216,10 @@ func (l *Listener) serve() (answered bool, err error) {
 	start := &pb.EgressStart{Generation: l.opts.Generation, Env: env}
 	// If sending fails, receiving says why.
 	_ = call.Send(&pb.EgressServeRequest{Kind: &pb.EgressServeRequest_Start{Start: start}})
+	defer context.AfterFunc(l.ctx, func() { // this tells the agent a leave from a cut
+		_ = call.CloseSend()
+		time.AfterFunc(byeTime, cancel)
+	})()
 	l.last, l.changes = nil, 0
 	for ; ; answered = true {
 		r, err := call.Recv()
