@@ -46,16 +46,15 @@ const (
 	// openBuffer is how much of an answer passes at once: smaller ones cost speed.
 	openBuffer = 32 << 10
 	// openStreamBuffer and openConnBuffer are what a client may send by HTTP/2 before it is
-	// taken, for a request and for a connection. Uploads of curl 7.88, which git uses, too,
-	// sometimes stand still where a request has 64 KiB.
-	openStreamBuffer, openConnBuffer = 256 << 10, 512 << 10
+	// taken, for a request and for a connection. Clients are near.
+	openStreamBuffer, openConnBuffer = 64 << 10, 256 << 10
 	// hostStreamBuffer and hostConnBuffer are the same for hosts, which are farther away.
 	hostStreamBuffer, hostConnBuffer = 256 << 10, 512 << 10
 	// mostOpened bounds the connections of clients whose TLS is opened, and mostHostConns those
 	// to their hosts.
 	mostOpened, mostHostConns = 128, 256
 	// mostHeld bounds what the requests of all sandboxes of a process may hold, in bytes, and
-	// mostHeldBySandbox those of one: about 500 and 60 requests. Each counts with its part of
+	// mostHeldBySandbox those of one: about 580 and 70 requests. Each counts with its part of
 	// the windows of its connections; one that is alone on its own can hold four times that.
 	mostHeld, mostHeldBySandbox = 64 << 20, 8 << 20
 	// mostWaiting bounds the requests of a sandbox that wait for others to end, for openWait:
