@@ -163,7 +163,7 @@ http.request({host: proxy.hostname, port: proxy.port, method: "CONNECT", path: u
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := exec.LookPath(program.needs); err != nil {
-				t.Skip(err)
+				t.Fatal(err)
 			}
 			if program.script == "" {
 				program.script = goProgram(t)
@@ -255,7 +255,7 @@ class Main { public static void main(String[] a) throws Exception {
 func TestGitUsesASecretThatItNeverHas(t *testing.T) {
 	out, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	backend := filepath.Join(strings.TrimSpace(string(out)), "git-http-backend")
 	root := t.TempDir()
