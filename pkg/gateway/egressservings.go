@@ -212,7 +212,7 @@ func (s *servings) begin(next wanting) {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	var generation uint64
+	generation := uint64(1) // the least of those that others take over from: they find their files and variables
 	if s.turn++; next.keeps {
 		generation = next.epoch<<egressTurns | s.turn&(1<<egressTurns-1)
 	}
