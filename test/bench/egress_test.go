@@ -59,11 +59,11 @@ func measureEgress(b *testing.B, where string, launch func(wayout.Mode) *launche
 	o := newOutside(b)
 	p := &pod{launch(wayout.Mode(wayout.Landlock)), nil}
 	o.serve(b, p)
-	leave := p.startLeaver(b)
-	b.Run("downloads", func(b *testing.B) { measureEgressDownloads(b, where, p, leave, o) })
+	program := p.startTraffic(b)
+	b.Run("downloads", func(b *testing.B) { measureEgressDownloads(b, where, p, program, o) })
 	b.Run("calls", func(b *testing.B) {
 		r := compare(b, "calls", "connect by the way out, "+where, 300,
-			side{name: "podagent", timed: leave.ask(fmt.Sprintf("connect raw.test:%d", o.raw))},
+			side{name: "podagent", timed: program.ask(fmt.Sprintf("connect raw.test:%d", o.raw))},
 			side{name: "from here", do: o.connect},
 		)
 		r.limit(fmt.Sprintf("from here + %d ms", egressConnect), r.Peers[0].Median+egressConnect)
@@ -81,13 +81,13 @@ func measureEgress(b *testing.B, where string, launch func(wayout.Mode) *launche
 
 // measureEgressDownloads compares downloads with what Sandbox.Dial carries of the same server. The
 // limits of opened TLS are those of TLS, which the server and the program also have.
-func measureEgressDownloads(b *testing.B, where string, p *pod, leave *leaver, o *outside) {
+func measureEgressDownloads(b *testing.B, where string, p *pod, program *traffic, o *outside) {
 	dialed := p.dialEcho(b)
 	get := func(host string) func() (time.Duration, error) {
-		return leave.ask(fmt.Sprintf("get https://%s:%d/ %d", host, o.secure, streamSize))
+		return program.ask(fmt.Sprintf("get https://%s:%d/ %d", host, o.secure, streamSize))
 	}
 	compare(b, "streams", "download of 256 MiB by the way out, "+where, streamRounds,
-		side{name: "podagent", timed: leave.ask(fmt.Sprintf("raw raw.test:%d %d", o.raw, streamSize))},
+		side{name: "podagent", timed: program.ask(fmt.Sprintf("raw raw.test:%d %d", o.raw, streamSize))},
 		side{name: "Sandbox.Dial, from the sandbox", do: dialed.receive(streamSize)},
 		side{name: "Sandbox.Dial, to the sandbox", do: dialed.send('w', streamSize)},
 	).want("Sandbox.Dial, from the sandbox", 0.8)
@@ -101,15 +101,15 @@ func measureEgressDownloads(b *testing.B, where string, p *pod, leave *leaver, o
 // measureEgressMemory measures the agent with many connections that move bytes.
 func measureEgressMemory(b *testing.B, where string, p *pod, o *outside) {
 	o.serve(b, p)
-	leave := p.startLeaver(b)
+	program := p.startTraffic(b)
 	empty := p.agentMemory(b)
-	if _, err := leave.request(fmt.Sprintf("open raw.test:%d %d", o.raw, egressConns)); err != nil {
+	if _, err := program.request(fmt.Sprintf("open raw.test:%d %d", o.raw, egressConns)); err != nil {
 		b.Fatal(err)
 	}
 	idle := p.agentMemory(b)
 	moved := make(chan error, 1)
 	go func() {
-		_, err := leave.request(fmt.Sprintf("echo %d %d", egressChunk, egressChunks))
+		_, err := program.request(fmt.Sprintf("echo %d %d", egressChunk, egressChunks))
 		moved <- err
 	}()
 	most := idle
@@ -227,16 +227,16 @@ func (p *pod) dialEcho(b *testing.B) *rawStream {
 	return &rawStream{conn, random(tcpBuffer)}
 }
 
-// leaver is command leave in a sandbox.
-type leaver struct {
+// traffic is command traffic in a sandbox.
+type traffic struct {
 	input  io.Writer
 	output *bufio.Reader
 }
 
-func (p *pod) startLeaver(b *testing.B) *leaver {
+func (p *pod) startTraffic(b *testing.B) *traffic {
 	b.Helper()
-	p.install(b, "leave", "./testdata/leave")
-	cmd := p.Command(b.Context(), "./leave")
+	p.install(b, "traffic", "./testdata/traffic")
+	cmd := p.Command(b.Context(), "./traffic")
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -248,19 +248,19 @@ func (p *pod) startLeaver(b *testing.B) *leaver {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	return &leaver{input, bufio.NewReader(output)}
+	return &traffic{input, bufio.NewReader(output)}
 }
 
 // ask returns a call that measures itself.
-func (l *leaver) ask(request string) func() (time.Duration, error) {
-	return func() (time.Duration, error) { return l.request(request) }
+func (t *traffic) ask(request string) func() (time.Duration, error) {
+	return func() (time.Duration, error) { return t.request(request) }
 }
 
-func (l *leaver) request(request string) (time.Duration, error) {
-	if _, err := fmt.Fprintln(l.input, request); err != nil {
+func (t *traffic) request(request string) (time.Duration, error) {
+	if _, err := fmt.Fprintln(t.input, request); err != nil {
 		return 0, err
 	}
-	line, err := l.output.ReadString('\n')
+	line, err := t.output.ReadString('\n')
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", request, err)
 	}

@@ -1,4 +1,4 @@
-// Command leave uses the way out of a sandbox, for benchmarks, which run it there. It finds the
+// Command traffic uses the way out of a sandbox, for benchmarks, which run it there. It finds the
 // proxy by its environment, as programs do. Each line of its input is a request, which it answers
 // with the nanoseconds that it took:
 //
@@ -30,14 +30,14 @@ import (
 const bufferSize = 256 << 10
 
 func main() {
-	l := leaver{client: http.Client{Transport: &http.Transport{
+	p := program{client: http.Client{Transport: &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the servers are of the benchmark's own
 		ForceAttemptHTTP2: true,
 	}}}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		begun := time.Now()
-		if err := l.answer(strings.Fields(lines.Text())); err != nil {
+		if err := p.answer(strings.Fields(lines.Text())); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
@@ -45,12 +45,12 @@ func main() {
 	}
 }
 
-type leaver struct {
+type program struct {
 	open   []net.Conn
 	client http.Client
 }
 
-func (l *leaver) answer(request []string) error {
+func (p *program) answer(request []string) error {
 	if len(request) < 2 {
 		return fmt.Errorf("the request is %q", request)
 	}
@@ -63,7 +63,7 @@ func (l *leaver) answer(request []string) error {
 	case "raw":
 		return raw(target, int64(numbers[0]))
 	case "get":
-		return l.get(target, int64(numbers[0]))
+		return p.get(target, int64(numbers[0]))
 	case "connect":
 		conn, err := connect(target)
 		if err == nil {
@@ -71,10 +71,10 @@ func (l *leaver) answer(request []string) error {
 		}
 		return err
 	case "open":
-		return l.openAll(target, numbers[0])
+		return p.openAll(target, numbers[0])
 	case "echo":
 		size, _ := strconv.Atoi(target)
-		return l.echoAll(size, numbers[0])
+		return p.echoAll(size, numbers[0])
 	}
 	return fmt.Errorf("unknown request %q", request)
 }
@@ -114,8 +114,8 @@ func raw(target string, size int64) error {
 	return receive(conn, size)
 }
 
-func (l *leaver) get(target string, size int64) error {
-	answer, err := l.client.Get(target)
+func (p *program) get(target string, size int64) error {
+	answer, err := p.client.Get(target)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func receive(r io.Reader, size int64) error {
 	return err
 }
 
-func (l *leaver) openAll(target string, count int) error {
+func (p *program) openAll(target string, count int) error {
 	for range count {
 		conn, err := connect(target)
 		if err != nil {
@@ -140,15 +140,15 @@ func (l *leaver) openAll(target string, count int) error {
 		if _, err := conn.Write([]byte{'e', 8: 0}); err != nil {
 			return err
 		}
-		l.open = append(l.open, conn)
+		p.open = append(p.open, conn)
 	}
 	return nil
 }
 
 // echoAll moves bytes by all connections at once, in both directions.
-func (l *leaver) echoAll(size, rounds int) error {
+func (p *program) echoAll(size, rounds int) error {
 	var group errgroup.Group
-	for _, conn := range l.open {
+	for _, conn := range p.open {
 		group.Go(func() error {
 			return writeAll(conn, size, rounds)
 		})
