@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -126,11 +126,10 @@ func (c *cableConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// source serves the same bytes in the ways that HTTP has to end a body: /length, /chunked, and
-// /close, which ends with the connection.
+// source serves the first bytes of its content, as many as size in the query says, in the ways that HTTP
+// has to end a body: /length, /chunked, and /close, which ends with the connection.
 type source struct {
 	content []byte
-	sum     string
 
 	mu   sync.Mutex
 	half func() // see atHalf
@@ -139,10 +138,11 @@ type source struct {
 func newSource(size int) *source {
 	s := &source{content: make([]byte, size)}
 	_, _ = rand.NewChaCha8([32]byte{}).Read(s.content) // it can't fail
-	sum := sha256.Sum256(s.content)
-	s.sum = hex.EncodeToString(sum[:])
 	return s
 }
+
+// sum returns the digest of so much of the content, in hexadecimal.
+func (s *source) sum(size int) string { return fmt.Sprintf("%x", sha256.Sum256(s.content[:size])) }
 
 // atHalf has half be called when half of the next body is sent, and hold up the rest.
 func (s *source) atHalf(half func()) {
@@ -162,31 +162,36 @@ func (s *source) reachHalf() {
 }
 
 func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	size, err := strconv.Atoi(r.URL.Query().Get("size"))
+	if err != nil {
+		panic(err)
+	}
+	content := s.content[:size]
 	switch r.URL.Path {
 	case "/close":
-		s.sendUntilClose(w)
+		s.sendUntilClose(w, content)
 		return
 	case "/length":
-		w.Header().Set("Content-Length", fmt.Sprint(len(s.content)))
+		w.Header().Set("Content-Length", fmt.Sprint(size))
 	}
-	s.send(w, w.(http.Flusher).Flush)
+	s.send(w, content, w.(http.Flusher).Flush)
 }
 
-// send sends the content. Its errors are those of cuts, which the other side shows.
-func (s *source) send(w io.Writer, flush func()) {
-	_, err := w.Write(s.content[:len(s.content)/2])
+// send sends content. Its errors are those of cuts, which the other side shows.
+func (s *source) send(w io.Writer, content []byte, flush func()) {
+	_, err := w.Write(content[:len(content)/2])
 	flush()
 	if s.reachHalf(); err == nil {
-		_, _ = w.Write(s.content[len(s.content)/2:])
+		_, _ = w.Write(content[len(content)/2:])
 	}
 }
 
-func (s *source) sendUntilClose(w http.ResponseWriter) {
+func (s *source) sendUntilClose(w http.ResponseWriter, content []byte) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
 		panic(err)
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
-	s.send(conn, func() {})
+	s.send(conn, content, func() {})
 }

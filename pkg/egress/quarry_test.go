@@ -7,22 +7,26 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // download is a way to fetch the bytes of a source.
-type download struct{ name, args string }
+type download struct {
+	name, args string
+	size       int
+}
 
 // downloads has each way by which the proxy carries bytes, and by which they end.
-func downloads(plain, secure int) (all []download) {
+func downloads(plain, secure, size int) (all []download) {
 	for _, body := range []string{"length", "chunked", "close"} {
 		all = append(
 			all,
-			download{body + " by a forwarded request", fmt.Sprintf("http://plain.test:%d/%s", plain, body)},
-			download{body + " by CONNECT", fmt.Sprintf("-p http://plain.test:%d/%s", plain, body)},
-			download{body + " by SOCKS5", fmt.Sprintf("-x ${HTTP_PROXY/http/socks5h} http://plain.test:%d/%s", plain, body)},
-			download{body + " over TLS", fmt.Sprintf("-k https://secure.test:%d/%s", secure, body)},
+			download{body + " by a forwarded request", fmt.Sprintf("http://plain.test:%d/%s", plain, body), size},
+			download{body + " by CONNECT", fmt.Sprintf("-p http://plain.test:%d/%s", plain, body), size},
+			download{body + " by SOCKS5", fmt.Sprintf("-x ${HTTP_PROXY/http/socks5h} http://plain.test:%d/%s", plain, body), size},
+			download{body + " over TLS", fmt.Sprintf("-k https://secure.test:%d/%s", secure, body), size},
 		)
 	}
 	return all
@@ -41,9 +45,20 @@ func newQuarry(t testing.TB, size int) *quarry {
 	q := &quarry{source: newSource(size), cable: newCable(t)}
 	plain := serveHTTP(t, q.source.ServeHTTP)
 	secure := serveHTTPS(t, newAuthority(t), q.source.ServeHTTP, "secure.test")
-	q.ways = downloads(plain, secure)
+	q.ways = downloads(plain, secure, size)
 	q.rules = []string{named("plain.test", plain), named("secure.test", secure)}
 	return q
+}
+
+// turn returns the ways, a third of which are of the quarry's size: others at each of three turns.
+func (q *quarry) turn(n int) []download {
+	all := slices.Clone(q.ways)
+	for i := range all {
+		if body, by := i/4, i%4; (body+by)%3 != n {
+			all[i].size = smallerSize
+		}
+	}
+	return all
 }
 
 // farEnd serves the sandbox, by a client of its own on the cable.
@@ -61,12 +76,12 @@ func (q *quarry) farEnd(t testing.TB, generation uint64) {
 func (q *quarry) fetch(t testing.TB, d download) (all bool, err error) {
 	t.Helper()
 	var sum, errs bytes.Buffer
-	cmd := q.Command(t.Context(), "bash", "-c", "set -o pipefail; curl -sS --http1.1 "+d.args+" | sha256sum")
+	cmd := q.Command(t.Context(), "bash", "-c", fmt.Sprintf("set -o pipefail; curl -sS --http1.1 %s'?size=%d' | sha256sum", d.args, d.size))
 	cmd.Stdout, cmd.Stderr = &sum, &errs
 	if err = cmd.Run(); err != nil && !strings.Contains(errs.String(), "curl: (") {
 		t.Fatalf("%v: %s", err, &errs)
 	}
-	return strings.HasPrefix(sum.String(), q.sum), err
+	return strings.HasPrefix(sum.String(), q.sum(d.size)), err
 }
 
 // failsOrIsWhole reports a download that claims to have succeeded without all its bytes.
