@@ -53,7 +53,7 @@ func (e *egressFlags) serve(ctx context.Context, sandbox *launcher.Sandbox, opts
 	opts.Secrets = e.secrets
 	server, err := egress.Serve(ctx, sandbox.Client, opts)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve the way out of the sandbox: %w", err)
+		return nil, &servingError{fmt.Errorf("cannot serve the way out of the sandbox: %w", err)}
 	}
 	return server, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
-	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/remote"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -65,6 +64,12 @@ func (e *sandboxError) Unwrap() error { return e.err }
 type unclearError struct{ error }
 
 func (e *unclearError) Unwrap() error { return e.error }
+
+// A servingError says that this program cannot serve the way out of a sandbox. The command
+// that needs it has not run.
+type servingError struct{ error }
+
+func (e *servingError) Unwrap() error { return e.error }
 
 // A localError is an error about a file on this machine.
 type localError struct{ error }
@@ -149,7 +154,7 @@ var troubles = []error{
 	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrProtocol, podapi.ErrAgentLost, podapi.ErrConflict,
 	podapi.ErrExecExpired, podapi.ErrStalled, podapi.ErrUnauthenticated,
 	podapi.ErrTooLarge, podapi.ErrVersion,
-	launcher.ErrNotFound, launcher.ErrNoAgent, launcher.ErrEgress, farend.ErrServed,
+	launcher.ErrNotFound, launcher.ErrNoAgent, launcher.ErrEgress,
 	context.Canceled, context.DeadlineExceeded,
 }
 
@@ -165,7 +170,7 @@ func isTrouble(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*remote.Error)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
+	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*remote.Error)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError)) || errors.As(err, new(*servingError))
 }
 
 // report prints each failure as a line on stderr, unless it is only the exit status

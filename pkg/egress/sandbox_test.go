@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -114,7 +115,7 @@ func TestFilesOfPlaceholdersAreThoseOfWhoServes(t *testing.T) {
 		}
 		return string(data)
 	}
-	serve(t, sandbox, opts)
+	served := serve(t, sandbox, opts)
 	first := content()
 	if !strings.Contains(first, "TOKEN") {
 		t.Errorf("the file has %q", first)
@@ -124,5 +125,33 @@ func TestFilesOfPlaceholdersAreThoseOfWhoServes(t *testing.T) {
 	}
 	if got := content(); got != first {
 		t.Errorf("after another has stood by, the file has %q, not %q", got, first)
+	}
+	if err := served.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := sandbox.Lstat(t.Context(), "token"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+// What somebody else has put in a placeholder's place stays, whatever it is.
+func TestFilesThatArePlaceholdersNoMoreStay(t *testing.T) {
+	sandbox := launchertest.Sandbox(t)
+	rules := policy(t, "api.example=127.0.0.1:1").Allow
+	opts := egress.Options{}
+	for _, name := range []string{"same", "changed", "longer", "link", "pipe"} {
+		opts.Secrets = append(opts.Secrets, egress.Secret{
+			Name: name, File: sandbox.Workdir + "/" + name, Value: []byte("a secret of some length"), Hosts: rules,
+		})
+	}
+	s := serve(t, sandbox, opts)
+	if got := in(t, sandbox, "tr a b <changed >new; mv new changed; echo >>longer; mv link target; ln -s target link; rm pipe; mkfifo pipe"); got != "" {
+		t.Fatal(got)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := in(t, sandbox, "ls"); got != "changed\nlink\nlonger\npipe\ntarget\n" {
+		t.Errorf("there are %q", got)
 	}
 }

@@ -164,20 +164,6 @@ func (t *trust) write(ctx context.Context, dir string) error {
 	return nil
 }
 
-// writePlaceholders writes those that programs read from files.
-func (t *trust) writePlaceholders(ctx context.Context) error {
-	for _, s := range t.secrets.list() {
-		if s.File == "" {
-			continue
-		}
-		opts := fsops.WriteOptions{Perm: 0o600, Parents: true}
-		if _, err := t.client.Write(ctx, s.File, strings.NewReader(s.placeholder), opts); err != nil {
-			return fmt.Errorf("the placeholder of secret %s cannot be written in the sandbox: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
 // remove removes the files, if they are to go with the far end.
 func (t *trust) remove(ctx context.Context) {
 	if !t.removes {
@@ -187,6 +173,7 @@ func (t *trust) remove(ctx context.Context) {
 	defer t.writes.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
+	t.removePlaceholders(ctx)
 	for _, name := range []string{t.bundleFile(), t.caFile(), t.javaFile(), t.dir} { // what can't be removed stays
 		_ = t.client.Remove(ctx, name)
 	}
@@ -218,7 +205,7 @@ func (t *trust) readRoots(ctx context.Context, named string) []byte {
 	}
 	for _, name := range files {
 		var content bytes.Buffer
-		r, err := t.client.Read(ctx, name, &content, fsops.ReadOptions{Length: maxRoots, Opened: isRoots})
+		r, err := t.client.Read(ctx, name, &content, fsops.ReadOptions{Length: maxRoots, Opened: isRegular})
 		if err == nil && r.Attr.Size <= maxRoots && content.Len() > 0 {
 			return content.Bytes()
 		}
@@ -231,7 +218,7 @@ func (t *trust) readRoots(ctx context.Context, named string) []byte {
 	return nil
 }
 
-func isRoots(attr fsops.Attr) error {
+func isRegular(attr fsops.Attr) error {
 	if !attr.Mode.IsRegular() {
 		return fs.ErrInvalid
 	}

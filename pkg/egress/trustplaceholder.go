@@ -1,0 +1,45 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// writePlaceholders writes those that programs read from files.
+func (t *trust) writePlaceholders(ctx context.Context) error {
+	for _, s := range t.secrets.list() {
+		if s.File == "" {
+			continue
+		}
+		opts := fsops.WriteOptions{Perm: 0o600, Parents: true}
+		if _, err := t.client.Write(ctx, s.File, strings.NewReader(s.placeholder), opts); err != nil {
+			return fmt.Errorf("the placeholder of secret %s cannot be written in the sandbox: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// removePlaceholders removes the files that are still as they were written. Whatever else is
+// there by now is somebody else's: the placeholder of the next far end, perhaps.
+func (t *trust) removePlaceholders(ctx context.Context) {
+	for _, s := range t.secrets.list() {
+		if s.File != "" && t.has(ctx, s.File, s.placeholder) {
+			_ = t.client.Remove(ctx, s.File) // else it stays
+		}
+	}
+}
+
+// has reports whether a file of the sandbox has this content. A link has none of its own.
+func (t *trust) has(ctx context.Context, file, want string) bool {
+	attr, err := t.client.Lstat(ctx, file)
+	if err != nil || !attr.Mode.IsRegular() || attr.Size != int64(len(want)) {
+		return false
+	}
+	var content bytes.Buffer
+	_, err = t.client.Read(ctx, file, &content, fsops.ReadOptions{Length: int64(len(want)), Opened: isRegular})
+	return err == nil && content.String() == want
+}
