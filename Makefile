@@ -62,9 +62,9 @@ sandboxes:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster && $(MAKE) image && \
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
 	OUT=$(CLUSTER)/images/scratch.tar images/runtime/testdata/scratch.sh && \
-	OUT=$(CLUSTER)/images/terminal.tar images/runtime/testdata/terminal.sh && \
+	OUT=$(CLUSTER)/images/programs.tar images/runtime/testdata/programs.sh && \
 	OUT=$(CLUSTER)/images/orchestrator.tar images/runtime/testdata/orchestrator.sh && \
-	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar orchestrator.tar); }
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar programs.tar orchestrator.tar); }
 
 test: ## run everything that CI runs: lint, verify, the tests on a cluster, the race detector
 	@RESULTS=$(RESULTS) test/run.sh race disrupt

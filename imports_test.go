@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/metrics":               {"pkg/egress", "pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
+	"internal/recipetest":               {"pkg/podapi"},
 	"pkg/egress/farend":                 {"internal/delay", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/wire"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},

@@ -176,7 +176,7 @@ func TestPatcherOfPodsGetsAPodsPlaceAndNoSecretOfTheIdentity(t *testing.T) {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}
-	if err := patch(fmt.Sprintf(`{"containers": [{"name": "agent", "image": %q}]}`, launchertest.TerminalImage)); err != nil {
+	if err := patch(fmt.Sprintf(`{"containers": [{"name": "agent", "image": %q}]}`, launchertest.ProgramsImage)); err != nil {
 		t.Fatal(err)
 	}
 	harness.Await(t, "their program", func() bool {

@@ -93,7 +93,7 @@ func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.S
 	t.Helper()
 	w, l := harness.WireTo(t, c)
 	spec := c.Spec("a")
-	spec.Pod.Image = launchertest.TerminalImage
+	spec.Pod.Image = launchertest.ProgramsImage
 	s = harness.Launch(t, l, spec)
 	other, err := c.Launcher().Open(t.Context(), "a")
 	if err != nil {

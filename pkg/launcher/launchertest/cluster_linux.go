@@ -45,9 +45,9 @@ const ImageEnv = "PODAGENT_TEST_IMAGE"
 // builtImage is what "make image" builds.
 const builtImage = "podagent/runtime:dev"
 
-// TerminalImage is the runtime image with full-screen programs: vim, less and tmux.
-// The cluster has it, too.
-const TerminalImage = "podagent.test/terminal:dev"
+// ProgramsImage is the runtime image with more programs: vim, less and tmux; curl, Python
+// and pip. The cluster has it, too.
+const ProgramsImage = "podagent.test/programs:dev"
 
 // orchestratorAccount is the service account of deploy/rbac.yaml.
 const orchestratorAccount = "podagent-orchestrator"

@@ -1,0 +1,71 @@
+// Package recipetest has what tests of the way out share that run what users run in
+// sandboxes: the recipes of docs/egress.md, servers for them, and programs that images
+// lack. It is for tests only, on Linux.
+package recipetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Evil is the name of a host that no rule of [Town.Rules] allows, and Reason what programs
+// are told of it.
+const (
+	Evil   = "evil.test"
+	Reason = "no rule allows " + Evil
+)
+
+// Recipe is what users do in a sandbox with one program.
+type Recipe struct {
+	Program string
+	Host    string // of the [Town]
+	// Script is for bash. It asks https://$HOST:$PORT.
+	Script string
+	Want   string // the output, but for space around it
+	Denied string // in the output, if $HOST is [Evil]
+	// Tries are how often the program asks for a host that it is denied. All follow each other
+	// at once: nobody waits before another try.
+	Tries int
+}
+
+const tunnelFailed = "CONNECT tunnel failed, response 403"
+
+// Recipes are those of docs/egress.md. The programs must be in PATH: see [Node] and [Go].
+var Recipes = []Recipe{
+	{"curl", "web.example.com", "curl -sSv https://$HOST:$PORT/ 2>log || { cat log; false; }", "hello", Reason, 1},
+	{"git", "git.example.com", "git clone -q https://$HOST:$PORT/r.git r && cat r/file", "hello", tunnelFailed, 1},
+	{"npm", "npm.example.com", `npm install --loglevel error --no-audit --no-fund --registry https://$HOST:$PORT p >/dev/null && node -p 'require("p")'`, "hello", Reason, 2},
+	{"go", "go.example.com", `export GOPROXY=https://$HOST:$PORT GOSUMDB=off GOFLAGS=-modcacherw GOMODCACHE=$PWD/modules &&
+		printf 'module a.test\nrequire m.test v1.0.0\n' >go.mod && go mod download m.test && ls modules/m.test*`, "go.mod\nm.go", Reason, 1},
+	{"pip", "pip.example.com", `export PIP_RETRIES=1 && pip install -q --disable-pip-version-check --root-user-action ignore --target . --index-url https://$HOST:$PORT/simple/ p &&
+		cat p.py`, "hello = 'hello'", Reason, 2},
+	{"cargo", "cargo.example.com", `export CARGO_HOME=$PWD/cargo CARGO_NET_RETRY=0 CARGO_REGISTRIES_T_INDEX=sparse+https://$HOST:$PORT/ && mkdir src && touch src/lib.rs &&
+		printf '[package]\nname="a"\nversion="1.0.0"\n[dependencies]\np={version="1",registry="t"}\n' >Cargo.toml && cargo fetch -q && ls cargo/registry/src/*`, "p-1.0.0", tunnelFailed, 1},
+	{"python3", "web.example.com", `python3 -c '
+import os, urllib.request as r
+print(r.urlopen("https://{HOST}:{PORT}/".format(**os.environ)).read().decode())'`, "hello", Reason, 1},
+	{"node", "web.example.com", NodeFetch, "hello", "Proxy response (403)", 1},
+}
+
+// NodeFetch is the script of Node's recipe.
+const NodeFetch = `node -e 'const {HOST, PORT} = process.env
+fetch("https://" + HOST + ":" + PORT + "/").then(r => r.text()).then(console.log)'`
+
+// Run runs a script of bash in a sandbox, in a directory of its own, which is its home, too.
+// The environment says where $HOST and $PORT are. The output is that of both streams.
+func Run(ctx context.Context, c *podapi.Client, script, host string, port int, env ...string) (output string, err error) {
+	cmd := c.Command(ctx, "bash", "-c", `cd "$(mktemp -dp .)" && export HOME=$PWD && `+script)
+	cmd.Env = append([]string{"HOST=" + host, fmt.Sprint("PORT=", port)}, env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Trust returns the variables by which the programs trust the roots of a file alone.
+func Trust(file string) (env []string) {
+	for _, name := range []string{"SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "npm_config_cafile"} {
+		env = append(env, name+"="+file)
+	}
+	return env
+}
