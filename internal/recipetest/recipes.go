@@ -6,6 +6,9 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"strings"
+	"testing"
+	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -60,6 +63,34 @@ func Run(ctx context.Context, c *podapi.Client, script, host string, port int, e
 	cmd.Env = append([]string{"HOST=" + host, fmt.Sprint("PORT=", port)}, env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// Check runs a recipe with its host, which must be allowed, and with [Evil], which must not. Decided
+// returns, for each try of a host so far, the verdict and the reason with a colon between them.
+func (r *Recipe) Check(t *testing.T, c *podapi.Client, port int, env []string, decided func(host string) []string) {
+	t.Helper()
+	out, err := Run(t.Context(), c, r.Script, r.Host, port, env...)
+	if err != nil || strings.TrimSpace(out) != r.Want {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if got := decided(r.Host); len(got) == 0 || got[0] != "allowed:" {
+		t.Errorf("the decisions were %q", got)
+	}
+	before, begun := len(decided(Evil)), time.Now()
+	out, err = Run(t.Context(), c, r.Script, Evil, port, env...)
+	tries := decided(Evil)[before:]
+	t.Logf("another host: it failed after %v and %d tries", time.Since(begun), len(tries))
+	if err == nil || !strings.Contains(out, r.Denied) {
+		t.Errorf("another host: %v:\n%s", err, out)
+	}
+	if len(tries) == 0 || len(tries) > r.Tries {
+		t.Errorf("another host: the proxy was asked %d times, want 1 to %d", len(tries), r.Tries)
+	}
+	for _, d := range tries {
+		if d != "denied:"+Reason {
+			t.Errorf("another host: the decision was %q", d)
+		}
+	}
 }
 
 // Trust returns the variables by which the programs trust the roots of a file alone.
