@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 // Town is what package managers and other programs ask for, served with TLS by names of its own at one
@@ -64,7 +63,7 @@ func townHandler(t testing.TB) *http.ServeMux {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
 	}
 	text("web.example.com/", "hello")
-	mux.Handle("git.example.com/", gitServer(t))
+	mux.Handle("git.example.com/", gittest.Handler(t, gittest.Repository(t, "hello\n")))
 	text("npm.example.com/p", `{"name":"p","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"p","version":"1.0.0","dist":{"tarball":"https://{host}/p.tgz"}}}}`)
 	data("npm.example.com/p.tgz", tarball(t, "package/", map[string]string{"package.json": `{"name":"p","version":"1.0.0"}`, "index.js": "module.exports = 'hello'"}))
 	text("go.example.com/m.test/@v/v1.0.0.info", `{"Version":"v1.0.0"}`)
@@ -79,21 +78,4 @@ func townHandler(t testing.TB) *http.ServeMux {
 	text("cargo.example.com/1/p", fmt.Sprintf(`{"name":"p","vers":"1.0.0","deps":[],"cksum":"%x","features":{},"yanked":false}`+"\n", sha256.Sum256(crate)))
 	data("cargo.example.com/p.crate", crate)
 	return mux
-}
-
-// gitServer serves a repository r.git with one commit, as git's own server does.
-func gitServer(t testing.TB) http.Handler {
-	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("sh", "-c", `git init -q w && cd w && echo hello >file && git add file &&
-		git -c user.name=n -c user.email=e@e commit -qm m && git clone -q --bare . ../r.git && git --exec-path`)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1"},
-	}
 }

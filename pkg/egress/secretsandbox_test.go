@@ -14,7 +14,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/internal/gittest"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -253,22 +253,11 @@ class Main { public static void main(String[] a) throws Exception {
 }
 
 func TestGitUsesASecretThatItNeverHas(t *testing.T) {
-	out, err := exec.Command("git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := filepath.Join(strings.TrimSpace(string(out)), "git-http-backend")
-	root := t.TempDir()
-	create := `git init -q --bare -b main r.git && git -C r.git config http.receivepack true &&
-		git init -q -b main w && cd w && head -c 3000000 /dev/urandom > big && git add . &&
-		git -c user.name=a -c user.email=a@b.c commit -qm one && git push -q ../r.git main`
-	cmd := exec.Command("sh", "-c", create)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	big := make([]byte, 3_000_000)
+	_, _ = rand.Read(big) // it never fails
+	dir := gittest.Repository(t, string(big))
 	sandbox := launchertest.Sandbox(t)
-	v := newVault(t, &cgi.Handler{Path: backend, Dir: root, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}})
+	v := newVault(t, gittest.Handler(t, dir))
 	v.let(t, sandbox, nil)
 	// The push is by HTTP/1.1, since uploads by HTTP/2 of curl 7.88 stand still at times, and in one
 	// piece, since CGI takes no others.
@@ -278,10 +267,8 @@ func TestGitUsesASecretThatItNeverHas(t *testing.T) {
 		cd c && head -c 2000000 /dev/urandom > more && git add . && git -c user.name=a -c user.email=a@b.c commit -qm two
 		git -c http.version=HTTP/1.1 -c http.postBuffer=16000000 push -q origin main
 		git rev-parse HEAD`, "URL="+v.url())
-	cmd = exec.Command("git", "rev-parse", "main")
-	cmd.Dir = filepath.Join(root, "r.git")
-	if head, err := cmd.Output(); err != nil || got != string(head) {
-		t.Errorf("the sandbox says %q, the server has %q, %v", got, head, err)
+	if head := gittest.Run(t, filepath.Join(dir, "r.git"), "rev-parse", "main"); strings.TrimSpace(got) != head {
+		t.Errorf("the sandbox says %q, the server has %q", got, head)
 	}
 	searchFor(t, sandbox, secretValue)
 }

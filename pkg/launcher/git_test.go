@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/internal/gittest"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -78,15 +78,8 @@ func TestGitRefsAreValidAsGitSaysTheyAre(t *testing.T) {
 // returns its URL. When hang is not nil, it only answers once that is closed.
 func gitServer(t *testing.T, username, password string, hang chan struct{}) (url, work string) {
 	t.Helper()
-	root := t.TempDir()
-	work = filepath.Join(root, "work")
-	runGit(t, root, "init", "-q", "-b", "main", work)
-	commitFile(t, work, "one\n")
-	runGit(t, root, "clone", "-q", "--bare", work, filepath.Join(root, "served", "a.git"))
-	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(runGit(t, root, "--exec-path")), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Join(root, "served"), "GIT_HTTP_EXPORT_ALL=1"},
-	}
+	dir := gittest.Repository(t, "one\n")
+	backend := gittest.Handler(t, dir)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hang != nil {
 			<-hang
@@ -99,7 +92,7 @@ func gitServer(t *testing.T, username, password string, hang chan struct{}) (url
 		backend.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL + "/a.git", work
+	return server.URL + "/r.git", filepath.Join(dir, "work")
 }
 
 func commitFile(t *testing.T, work, content string) {
@@ -107,23 +100,8 @@ func commitFile(t *testing.T, work, content string) {
 	if err := os.WriteFile(filepath.Join(work, "file"), []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	runGit(t, work, "add", "-A")
-	runGit(t, work, "commit", "-q", "-m", content)
-}
-
-func runGit(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	cmd.Env = append(
-		os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
-	)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	gittest.Run(t, work, "add", "-A")
+	gittest.Run(t, work, "commit", "-q", "-m", content)
 }
 
 // checkOut checks out in a sandbox.

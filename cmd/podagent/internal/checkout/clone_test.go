@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 func TestCloneIsWholeAndOnABranchThatTracks(t *testing.T) {
@@ -27,21 +28,21 @@ func TestCloneIsWholeAndOnABranchThatTracks(t *testing.T) {
 	if got := read(t, filepath.Join(dir, "file.txt")) + read(t, filepath.Join(dir, "sub/dir/deep.txt")); got != "two\ndeep\n" {
 		t.Errorf("the files are %q", got)
 	}
-	if got := git(t, dir, "status", "--porcelain", "--branch", "--ignored"); got != "## main...origin/main" {
+	if got := gittest.Run(t, dir, "status", "--porcelain", "--branch", "--ignored"); got != "## main...origin/main" {
 		t.Errorf("the status is %q", got)
 	}
-	if got := git(t, dir, "rev-list", "--count", "HEAD"); got != "2" {
+	if got := gittest.Run(t, dir, "rev-list", "--count", "HEAD"); got != "2" {
 		t.Errorf("there are %s commits", got)
 	}
 	if got := names(t, dir); got != ".git file.txt sub" {
 		t.Errorf("there are %s", got)
 	}
-	if got := git(t, dir, "for-each-ref", "--format=%(refname)"); got != "refs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main" {
+	if got := gittest.Run(t, dir, "for-each-ref", "--format=%(refname)"); got != "refs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main" {
 		t.Errorf("the refs are %s", got)
 	}
 	// To its users it is a clone like any other.
 	s.commit("file.txt", "three\n")
-	git(t, dir, "pull", "-q")
+	gittest.Run(t, dir, "pull", "-q")
 	if got := read(t, filepath.Join(dir, "file.txt")); got != "three\n" {
 		t.Errorf("after a pull, file.txt is %q", got)
 	}
@@ -50,13 +51,13 @@ func TestCloneIsWholeAndOnABranchThatTracks(t *testing.T) {
 // refKinds makes one ref of each kind, and returns the commit that each names.
 func refKinds(t *testing.T, s *source) map[string]string {
 	main := s.id("main")
-	git(t, s.work, "tag", "light", "main~1")
-	git(t, s.work, "tag", "-a", "-m", "x", "annotated", "main~1")
-	git(t, s.work, "checkout", "-q", "-b", "feature/x")
+	gittest.Run(t, s.work, "tag", "light", "main~1")
+	gittest.Run(t, s.work, "tag", "-a", "-m", "x", "annotated", "main~1")
+	gittest.Run(t, s.work, "checkout", "-q", "-b", "feature/x")
 	feature := s.commit("file.txt", "feature\n")
-	git(t, s.work, "checkout", "-q", "--detach", "main")
+	gittest.Run(t, s.work, "checkout", "-q", "--detach", "main")
 	write(t, filepath.Join(s.work, "file.txt"), "pull\n")
-	git(t, s.work, "commit", "-q", "-a", "-m", "pull")
+	gittest.Run(t, s.work, "commit", "-q", "-a", "-m", "pull")
 	pull := s.id("HEAD")
 	s.publish("light", "annotated", "HEAD:refs/pull/1/head", "main~1:refs/heads/both", "main:refs/tags/both")
 	old := s.id("main~1")
@@ -75,7 +76,7 @@ func TestRefsOfEachKindAreClonedAndFetched(t *testing.T) {
 	for ref, want := range kinds {
 		t.Run(ref, func(t *testing.T) {
 			fresh := emptyDir(t)
-			if got := run(t, checkout.Options{Dir: fresh, URL: v.repo(), Ref: ref}); got.Commit != want || git(t, fresh, "rev-parse", "HEAD") != want {
+			if got := run(t, checkout.Options{Dir: fresh, URL: v.repo(), Ref: ref}); got.Commit != want || gittest.Run(t, fresh, "rev-parse", "HEAD") != want {
 				t.Errorf("a clone is at %+v, want %s", got, want)
 			}
 			// A second run has nothing to do.
@@ -84,17 +85,17 @@ func TestRefsOfEachKindAreClonedAndFetched(t *testing.T) {
 			}
 			// An older work tree, on another branch.
 			old := emptyDir(t)
-			git(t, old, "init", "-q", "-b", "other")
-			git(t, old, "remote", "add", "origin", v.repo())
+			gittest.Run(t, old, "init", "-q", "-b", "other")
+			gittest.Run(t, old, "remote", "add", "origin", v.repo())
 			got := run(t, checkout.Options{Dir: old, URL: v.repo(), Ref: ref})
-			if got.Commit != want || git(t, old, "rev-parse", "HEAD") != want {
+			if got.Commit != want || gittest.Run(t, old, "rev-parse", "HEAD") != want {
 				t.Errorf("a fetch is at %+v, want %s", got, want)
 			}
 			branch := strings.HasPrefix(got.Ref, "refs/heads/")
-			if head := git(t, old, "rev-parse", "--abbrev-ref", "HEAD"); branch != (head != "HEAD") {
+			if head := gittest.Run(t, old, "rev-parse", "--abbrev-ref", "HEAD"); branch != (head != "HEAD") {
 				t.Errorf("HEAD is %s for %s", head, got.Ref)
 			}
-			if status := git(t, old, "status", "--porcelain"); status != "" {
+			if status := gittest.Run(t, old, "status", "--porcelain"); status != "" {
 				t.Errorf("the status is %q", status)
 			}
 		})
@@ -130,7 +131,7 @@ func TestMissingAndMalformedRefs(t *testing.T) {
 	for _, ref := range []string{"-x", "--upload-pack=touch x", "a b", "a..b", "main~1", "@{-1}", "x.lock"} {
 		fails(t, checkout.Options{Dir: dir, URL: s.bare, Ref: ref}, "is not the name of a branch, tag or commit")
 	}
-	git(t, s.work, "tag", "tree", "HEAD^{tree}")
+	gittest.Run(t, s.work, "tag", "tree", "HEAD^{tree}")
 	s.publish("tree")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare, Ref: "tree"}, "refs/tags/tree is not a commit")
 	if got := names(t, dir); got != "" {
@@ -143,7 +144,7 @@ func TestMissingAndMalformedRefs(t *testing.T) {
 func TestRepositoriesThatCannotBeCheckedOut(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	empty := filepath.Join(t.TempDir(), "empty.git")
-	git(t, "", "init", "-q", "--bare", empty)
+	gittest.Run(t, "", "init", "-q", "--bare", empty)
 	fails(t, checkout.Options{Dir: dir, URL: empty}, "the repository is empty")
 	fails(t, checkout.Options{Dir: dir, URL: empty + "x"}, "does not appear to be a git repository")
 	fails(t, checkout.Options{Dir: dir, URL: "ext::touch " + dir + "/pwned"}, "'ext' not allowed")
@@ -155,7 +156,7 @@ func TestRepositoriesThatCannotBeCheckedOut(t *testing.T) {
 	t.Setenv("PATH", helpers+":"+os.Getenv("PATH"))
 	fails(t, checkout.Options{Dir: dir, URL: "hostile::x"}, "'hostile' not allowed")
 	fails(t, checkout.Options{Dir: dir, URL: "--upload-pack=touch " + dir + "/pwned"})
-	git(t, s.bare, "symbolic-ref", "HEAD", "refs/heads/nowhere")
+	gittest.Run(t, s.bare, "symbolic-ref", "HEAD", "refs/heads/nowhere")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare}, "HEAD names no branch")
 	if got := names(t, dir); got != "" {
 		t.Errorf("left in the directory: %s", got)
@@ -167,7 +168,7 @@ func TestDirectoryWithOtherFilesIsRefused(t *testing.T) {
 	write(t, filepath.Join(dir, "notes.txt"), "mine")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare}, "neither empty nor the top of a git work tree", `"notes.txt"`)
 	// A surrounding work tree makes no difference.
-	git(t, filepath.Dir(dir), "init", "-q")
+	gittest.Run(t, filepath.Dir(dir), "init", "-q")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare}, "neither empty nor")
 	if got := names(t, dir) + read(t, filepath.Join(dir, "notes.txt")); got != "notes.txtmine" {
 		t.Errorf("there is %s", got)
@@ -305,7 +306,7 @@ func TestCloneThatWasKilledWhileItMovedIsFinished(t *testing.T) {
 	if got := run(t, o); got.Changed || got.Kept != "" {
 		t.Errorf("got %+v", got)
 	}
-	if got := names(t, dir) + git(t, dir, "status", "--porcelain"); got != ".git file.txt sub" {
+	if got := names(t, dir) + gittest.Run(t, dir, "status", "--porcelain"); got != ".git file.txt sub" {
 		t.Errorf("there is %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 const (
@@ -107,7 +108,7 @@ func TestPrivateRepositoryIsClonedAndFetchedWithCredentialsInNoProcessOrFile(t *
 	if where := shown(t, o.Dir); len(where) > 0 {
 		t.Errorf("the credentials are in %s", where)
 	}
-	if got := git(t, o.Dir, "config", "remote.origin.url"); got != v.repo() {
+	if got := gittest.Run(t, o.Dir, "config", "remote.origin.url"); got != v.repo() {
 		t.Errorf("the remote is %s", got)
 	}
 }
@@ -158,7 +159,7 @@ func hostile(t *testing.T, dir, elsewhere string) (runs func() string) {
 		"remote.origin.proxy": elsewhere, "gpg.program": program, "merge.verifySignatures": "false",
 		"filter.hostile.clean": program + " clean", "filter.hostile.smudge": program + " smudge",
 	} {
-		git(t, dir, "config", key, value)
+		gittest.Run(t, dir, "config", key, value)
 	}
 	return func() string {
 		data, _ := os.ReadFile(log)
@@ -210,7 +211,7 @@ func TestHostileWorkTreeNeverSeesTheCredentials(t *testing.T) {
 func TestConfigurationThatMisleadsTheLocalFetchIsAnError(t *testing.T) {
 	s, dir, o := cloned(t)
 	other := newSource(t)
-	git(t, other.work, "commit", "-q", "--allow-empty", "-m", "hostile")
+	gittest.Run(t, other.work, "commit", "-q", "--allow-empty", "-m", "hostile")
 	other.publish("HEAD:refs/podagent/fetched")
 	v := serve(t, other)
 	v.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -218,11 +219,11 @@ func TestConfigurationThatMisleadsTheLocalFetchIsAnError(t *testing.T) {
 		r.URL.Path = "/repo.git" + rest
 		return false
 	})
-	git(t, dir, "config", "url."+v.URL+"/.insteadOf", os.Getenv("TMPDIR")+"/")
+	gittest.Run(t, dir, "config", "url."+v.URL+"/.insteadOf", os.Getenv("TMPDIR")+"/")
 	s.commit("file.txt", "three\n")
-	before := git(t, dir, "rev-parse", "HEAD")
+	before := gittest.Run(t, dir, "rev-parse", "HEAD")
 	fails(t, o, "configuration leads a fetch elsewhere")
-	if got := git(t, dir, "rev-parse", "HEAD"); got != before {
+	if got := gittest.Run(t, dir, "rev-parse", "HEAD"); got != before {
 		t.Errorf("HEAD is %s", got)
 	}
 }

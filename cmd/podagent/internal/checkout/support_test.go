@@ -3,12 +3,9 @@ package checkout_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 // hung is how long a test waits for something that must happen.
@@ -53,21 +51,6 @@ func inTest(o checkout.Options) checkout.Options {
 }
 
 // git runs git as a user would, and returns its output.
-func git(t testing.TB, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	cmd.Env = append(
-		os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
-	)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 func write(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -100,8 +83,8 @@ func newSource(t testing.TB) *source {
 	t.Helper()
 	root := t.TempDir()
 	s := &source{t: t, work: filepath.Join(root, "work"), bare: filepath.Join(root, "served", "repo.git")}
-	git(t, root, "init", "-q", "-b", "main", "work")
-	git(t, root, "init", "-q", "-b", "main", "--bare", s.bare)
+	gittest.Run(t, root, "init", "-q", "-b", "main", "work")
+	gittest.Run(t, root, "init", "-q", "-b", "main", "--bare", s.bare)
 	write(t, filepath.Join(s.work, "sub/dir/deep.txt"), "deep\n")
 	s.commit("file.txt", "one\n")
 	s.commit("file.txt", "two\n")
@@ -113,8 +96,8 @@ func newSource(t testing.TB) *source {
 func (s *source) commit(name, content string) string {
 	s.t.Helper()
 	write(s.t, filepath.Join(s.work, name), content)
-	git(s.t, s.work, "add", "-A")
-	git(s.t, s.work, "commit", "-q", "-m", name+" is "+strings.TrimSpace(content))
+	gittest.Run(s.t, s.work, "add", "-A")
+	gittest.Run(s.t, s.work, "commit", "-q", "-m", name+" is "+strings.TrimSpace(content))
 	s.publish("HEAD")
 	return s.id("HEAD")
 }
@@ -122,12 +105,12 @@ func (s *source) commit(name, content string) string {
 // publish pushes refspecs. HEAD means the current branch.
 func (s *source) publish(refspecs ...string) {
 	s.t.Helper()
-	git(s.t, s.work, append([]string{"push", "-q", "--force", s.bare}, refspecs...)...)
+	gittest.Run(s.t, s.work, append([]string{"push", "-q", "--force", s.bare}, refspecs...)...)
 }
 
 func (s *source) id(name string) string {
 	s.t.Helper()
-	return git(s.t, s.work, "rev-parse", name+"^{commit}")
+	return gittest.Run(s.t, s.work, "rev-parse", name+"^{commit}")
 }
 
 // server serves a source with git's own server program.
@@ -141,16 +124,7 @@ type server struct {
 
 func serve(t testing.TB, s *source) *server {
 	t.Helper()
-	path, err := exec.Command("git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		// The program logs missing files there.
-		Stderr: io.Discard,
-		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(s.bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"},
-	}
+	backend := gittest.Handler(t, filepath.Dir(s.bare))
 	v := &server{}
 	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()

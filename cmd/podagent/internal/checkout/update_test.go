@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 // cloned returns a source and a clone of its main branch.
@@ -28,7 +29,7 @@ func TestUpdateFastForwardsAndKeepsUntrackedFiles(t *testing.T) {
 	if got := read(t, filepath.Join(dir, "file.txt")) + read(t, filepath.Join(dir, "untracked.txt")); got != "three\nmine" {
 		t.Errorf("the files are %q", got)
 	}
-	if got := git(t, dir, "status", "--porcelain", "--branch"); got != "## main...origin/main\n?? untracked.txt" {
+	if got := gittest.Run(t, dir, "status", "--porcelain", "--branch"); got != "## main...origin/main\n?? untracked.txt" {
 		t.Errorf("the status is %q", got)
 	}
 }
@@ -38,11 +39,11 @@ func TestUpdateGoesFromRefToRef(t *testing.T) {
 	kinds := refKinds(t, s)
 	for _, ref := range []string{"feature/x", "annotated", "main", kinds["refs/pull/1/head"], "light", "feature/x", ""} {
 		o.Ref = ref
-		if got := run(t, o); got.Commit != kinds[ref] || !got.Changed || git(t, dir, "rev-parse", "HEAD") != kinds[ref] {
+		if got := run(t, o); got.Commit != kinds[ref] || !got.Changed || gittest.Run(t, dir, "rev-parse", "HEAD") != kinds[ref] {
 			t.Errorf("at %q: %+v", ref, got)
 		}
 	}
-	if got := git(t, dir, "for-each-ref", "--format=%(refname)", "refs/podagent", "refs/tags"); got != "refs/tags/annotated\nrefs/tags/light" {
+	if got := gittest.Run(t, dir, "for-each-ref", "--format=%(refname)", "refs/podagent", "refs/tags"); got != "refs/tags/annotated\nrefs/tags/light" {
 		t.Errorf("the refs are %q", got)
 	}
 }
@@ -58,12 +59,12 @@ var localWork = map[string]struct {
 		write(t, filepath.Join(dir, "file.txt"), "mine\n")
 	}, "uncommitted changes: M file.txt"},
 	"another edited file, marked as unchanged": {func(t *testing.T, _ *source, dir string) {
-		git(t, dir, "update-index", "--assume-unchanged", "file.txt")
+		gittest.Run(t, dir, "update-index", "--assume-unchanged", "file.txt")
 		write(t, filepath.Join(dir, "file.txt"), "mine\n")
 	}, "would be overwritten"},
 	"a staged file": {func(t *testing.T, _ *source, dir string) {
 		write(t, filepath.Join(dir, "new.txt"), "mine\n")
-		git(t, dir, "add", "new.txt")
+		gittest.Run(t, dir, "add", "new.txt")
 	}, "uncommitted changes: A  new.txt"},
 	"a removed file": {func(t *testing.T, _ *source, dir string) {
 		if err := os.Remove(filepath.Join(dir, "file.txt")); err != nil {
@@ -79,29 +80,29 @@ var localWork = map[string]struct {
 	}, "would be overwritten"},
 	"a commit": {func(t *testing.T, _ *source, dir string) {
 		write(t, filepath.Join(dir, "mine.txt"), "mine\n")
-		git(t, dir, "add", "-A")
-		git(t, dir, "commit", "-q", "-m", "mine")
+		gittest.Run(t, dir, "add", "-A")
+		gittest.Run(t, dir, "commit", "-q", "-m", "mine")
 	}, "HEAD was moved: it is "},
 	"a commit back": {func(t *testing.T, _ *source, dir string) {
-		git(t, dir, "reset", "-q", "--hard", "HEAD~1")
+		gittest.Run(t, dir, "reset", "-q", "--hard", "HEAD~1")
 	}, "HEAD was moved: it is "},
 	"another branch": {func(t *testing.T, _ *source, dir string) {
-		git(t, dir, "checkout", "-q", "-b", "mine")
+		gittest.Run(t, dir, "checkout", "-q", "-b", "mine")
 	}, `HEAD was moved from branch "main" to branch "mine"`},
 	"no branch": {func(t *testing.T, _ *source, dir string) {
-		git(t, dir, "checkout", "-q", "--detach")
+		gittest.Run(t, dir, "checkout", "-q", "--detach")
 	}, `HEAD was moved from branch "main" to commit `},
 	"a merge in progress": {func(t *testing.T, _ *source, dir string) {
-		git(t, dir, "checkout", "-q", "-b", "mine", "HEAD~1")
-		git(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
-		git(t, dir, "checkout", "-q", "main")
-		git(t, dir, "merge", "--no-commit", "mine")
+		gittest.Run(t, dir, "checkout", "-q", "-b", "mine", "HEAD~1")
+		gittest.Run(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
+		gittest.Run(t, dir, "checkout", "-q", "main")
+		gittest.Run(t, dir, "merge", "--no-commit", "mine")
 	}, "a merge is under way"},
 	"a git that still works there": {func(t *testing.T, _ *source, dir string) {
 		write(t, filepath.Join(dir, ".git/index.lock"), "")
 	}, "index.lock"},
 	"a rewritten remote": {func(t *testing.T, s *source, _ string) {
-		git(t, s.work, "reset", "-q", "--hard", "HEAD~2")
+		gittest.Run(t, s.work, "reset", "-q", "--hard", "HEAD~2")
 		s.commit("file.txt", "other\n")
 	}, `branch "main" of origin was rewritten`},
 }
@@ -115,7 +116,7 @@ func TestLocalWorkStaysAndIsReported(t *testing.T) {
 			c.work(t, s, dir)
 			before := snapshot(t, dir)
 			got := run(t, o)
-			if got.Changed || !strings.Contains(got.Kept, c.kept) || got.Commit != git(t, dir, "rev-parse", "HEAD") {
+			if got.Changed || !strings.Contains(got.Kept, c.kept) || got.Commit != gittest.Run(t, dir, "rev-parse", "HEAD") {
 				t.Errorf("got %+v, want kept because %q", got, c.kept)
 			}
 			if after := snapshot(t, dir); after != before {
@@ -129,8 +130,8 @@ func TestLocalWorkStaysAndIsReported(t *testing.T) {
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	all.WriteString(git(t, dir, "status", "--porcelain", "--branch", "--ignored", "--untracked-files=all") + "\n")
-	all.WriteString(git(t, dir, "for-each-ref", "refs/heads", "refs/tags") + "\n")
+	all.WriteString(gittest.Run(t, dir, "status", "--porcelain", "--branch", "--ignored", "--untracked-files=all") + "\n")
+	all.WriteString(gittest.Run(t, dir, "for-each-ref", "refs/heads", "refs/tags") + "\n")
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -153,40 +154,40 @@ func snapshot(t *testing.T, dir string) string {
 
 func TestBranchWithCommitsOfItsOwnStays(t *testing.T) {
 	s, dir, o := cloned(t)
-	git(t, s.work, "checkout", "-q", "-b", "dev")
+	gittest.Run(t, s.work, "checkout", "-q", "-b", "dev")
 	s.commit("file.txt", "dev\n")
-	git(t, dir, "branch", "dev", "HEAD~1")
-	git(t, dir, "checkout", "-q", "dev")
-	git(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
-	git(t, dir, "checkout", "-q", "main")
+	gittest.Run(t, dir, "branch", "dev", "HEAD~1")
+	gittest.Run(t, dir, "checkout", "-q", "dev")
+	gittest.Run(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
+	gittest.Run(t, dir, "checkout", "-q", "main")
 	o.Ref = "dev"
-	mine := git(t, dir, "rev-parse", "dev")
+	mine := gittest.Run(t, dir, "rev-parse", "dev")
 	if got := run(t, o); !strings.Contains(got.Kept, `branch "dev" has commits that origin's has not`) || got.Changed {
 		t.Errorf("got %+v", got)
 	}
-	if got := git(t, dir, "rev-parse", "dev"); got != mine {
+	if got := gittest.Run(t, dir, "rev-parse", "dev"); got != mine {
 		t.Errorf("dev is %s", got)
 	}
 	// A branch that is only behind is updated.
-	git(t, dir, "branch", "-f", "dev", "main")
-	if got := run(t, o); got.Commit != s.id("dev") || !got.Changed || git(t, dir, "rev-parse", "--abbrev-ref", "HEAD") != "dev" {
+	gittest.Run(t, dir, "branch", "-f", "dev", "main")
+	if got := run(t, o); got.Commit != s.id("dev") || !got.Changed || gittest.Run(t, dir, "rev-parse", "--abbrev-ref", "HEAD") != "dev" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestWorkTreeOfAnotherRepositoryIsRefused(t *testing.T) {
 	s, dir, o := cloned(t)
-	git(t, dir, "remote", "set-url", "origin", "https://user:hunter2@example.com/other.git")
+	gittest.Run(t, dir, "remote", "set-url", "origin", "https://user:hunter2@example.com/other.git")
 	fails(t, o, "is a git work tree of https://example.com/other.git, not of "+s.bare)
-	git(t, dir, "remote", "remove", "origin")
+	gittest.Run(t, dir, "remote", "remove", "origin")
 	fails(t, o, "without a remote named origin", s.bare)
-	git(t, dir, "config", "core.worktree", t.TempDir())
+	gittest.Run(t, dir, "config", "core.worktree", t.TempDir())
 	fails(t, o, "is not the top of its git work tree")
 }
 
 func TestWorkTreeThatSomebodyElseCloned(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
-	git(t, "", "clone", "-q", s.bare, dir)
+	gittest.Run(t, "", "clone", "-q", s.bare, dir)
 	o := checkout.Options{Dir: dir, URL: s.bare}
 	third := s.commit("file.txt", "three\n")
 	if got := run(t, o); got.Commit != third || !got.Changed {
@@ -195,7 +196,7 @@ func TestWorkTreeThatSomebodyElseCloned(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, ".git/podagent-checkout")); err != nil {
 		t.Fatal(err)
 	}
-	git(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
+	gittest.Run(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
 	s.commit("file.txt", "four\n")
 	if got := run(t, o); got.Changed || !strings.Contains(got.Kept, "which origin may not have") {
 		t.Errorf("got %+v", got)
@@ -204,7 +205,7 @@ func TestWorkTreeThatSomebodyElseCloned(t *testing.T) {
 
 func TestShallowWorkTreeIsUpdated(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
-	git(t, "", "clone", "-q", "--depth=1", "file://"+s.bare, dir)
+	gittest.Run(t, "", "clone", "-q", "--depth=1", "file://"+s.bare, dir)
 	// A server may omit content of earlier commits, so it is missing here.
 	third := s.commit("file.txt", "one\n")
 	if got := run(t, checkout.Options{Dir: dir, URL: "file://" + s.bare}); got.Commit != third || !got.Changed {
@@ -216,7 +217,7 @@ func TestShallowWorkTreeIsUpdated(t *testing.T) {
 func TestUpdateThatWasKilledIsNotTakenForTheUsersDoing(t *testing.T) {
 	s, dir, o := cloned(t)
 	first, third := s.id("main"), s.commit("file.txt", "three\n")
-	git(t, dir, "pull", "-q")
+	gittest.Run(t, dir, "pull", "-q")
 	record := `[{"commit":"` + first + `","branch":"main"},{"commit":"` + third + `","branch":"main"}]`
 	write(t, filepath.Join(dir, ".git/podagent-checkout"), record)
 	fourth := s.commit("file.txt", "four\n")
@@ -231,7 +232,7 @@ func TestUpdateRecordsItsTargetBeforeItMoves(t *testing.T) {
 	// The filter runs in the middle of the move.
 	log := filepath.Join(t.TempDir(), "log")
 	write(t, filepath.Join(dir, ".git/info/attributes"), "file.txt filter=look\n")
-	git(t, dir, "config", "filter.look.smudge", "cp .git/podagent-checkout "+log+"; cat")
+	gittest.Run(t, dir, "config", "filter.look.smudge", "cp .git/podagent-checkout "+log+"; cat")
 	run(t, o)
 	if got := read(t, log); !strings.Contains(got, first) || !strings.Contains(got, third) {
 		t.Errorf("the record was %s", got)
@@ -243,7 +244,7 @@ func TestUpdateRecordsItsTargetBeforeItMoves(t *testing.T) {
 
 func TestSubmodulesAreNotTouched(t *testing.T) {
 	s, other := newSource(t), newSource(t)
-	git(t, s.work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.bare, "module")
+	gittest.Run(t, s.work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.bare, "module")
 	s.commit("file.txt", "three\n")
 	dir := emptyDir(t)
 	o := checkout.Options{Dir: dir, URL: s.bare}

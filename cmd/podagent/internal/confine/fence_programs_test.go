@@ -9,16 +9,16 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 // newProxy starts a proxy that answers for all hosts itself: as a server of git, a registry of
@@ -27,7 +27,7 @@ func newProxy(t *testing.T) *url.URL {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("web.test/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	mux.Handle("git.test/", gitServer(t))
+	mux.Handle("git.test/", gittest.Handler(t, gittest.Repository(t, "content\n")))
 	mux.HandleFunc("npm.test/p", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"name":"p","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"p","version":"1.0.0","dist":{"tarball":"http://npm.test/p.tgz"}}}}`)
 	})
@@ -44,24 +44,6 @@ func newProxy(t *testing.T) *url.URL {
 		t.Fatal(err)
 	}
 	return address
-}
-
-// gitServer serves a repository r.git with one commit.
-func gitServer(t *testing.T) http.Handler {
-	t.Helper()
-	dir := t.TempDir()
-	script := `git init -q w && cd w && echo content >file && git add file &&
-		git -c user.name=n -c user.email=e@e commit -qm m && git clone -q --bare . ../r.git && git --exec-path`
-	cmd := exec.Command("sh", "-c", script)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1"},
-	}
 }
 
 func npmPackage(t *testing.T) []byte {

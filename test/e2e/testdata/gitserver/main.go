@@ -8,11 +8,9 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 func main() {
@@ -25,13 +23,9 @@ func main() {
 }
 
 func serve(dir, name, password string) error {
-	programs, err := exec.Command("git", "--exec-path").Output()
+	backend, err := gittest.Backend(dir)
 	if err != nil {
 		return err
-	}
-	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1"},
 	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
