@@ -2,7 +2,10 @@
 
 package egress
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A download through which cuts are tried is large in one of the tests below, for each of its ways,
 // and smaller in the others.
@@ -56,4 +59,15 @@ func TestFarEndIsKilledDuringADownload(t *testing.T) {
 	if all, err := q.fetch(t, q.ways[0]); err != nil || !all {
 		t.Errorf("by the next far end: %v, all bytes: %v", err, all)
 	}
+}
+
+// turn returns the ways, a third of which are of the quarry's size: others at each of three turns.
+func (q *quarry) turn(n int) []download {
+	all := slices.Clone(q.ways)
+	for i := range all {
+		if body, by := i/4, i%4; (body+by)%3 != n {
+			all[i].size = smallerSize
+		}
+	}
+	return all
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -48,17 +47,6 @@ func newQuarry(t testing.TB, size int) *quarry {
 	q.ways = downloads(plain, secure, size)
 	q.rules = []string{named("plain.test", plain), named("secure.test", secure)}
 	return q
-}
-
-// turn returns the ways, a third of which are of the quarry's size: others at each of three turns.
-func (q *quarry) turn(n int) []download {
-	all := slices.Clone(q.ways)
-	for i := range all {
-		if body, by := i/4, i%4; (body+by)%3 != n {
-			all[i].size = smallerSize
-		}
-	}
-	return all
 }
 
 // farEnd serves the sandbox, by a client of its own on the cable.
