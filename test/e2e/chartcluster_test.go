@@ -90,7 +90,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	class := r.cluster.Storage(t, 1)
 	r.secret(t, "podagent-mcp", mcpToken)
 	r.secret(t, "commands", mcpSecret)
-	r.secret(t, "gateway-keys", acmesKeys())
+	r.secret(t, "gateway-keys", acmesKeys(""))
 	r.secret(t, "gateway-links", strings.Repeat("secret", 6))
 	auditKey(t, r, "gateway-audit")
 

@@ -37,9 +37,9 @@ type gatewayPods struct {
 	namespace string
 }
 
-// acmesKeys is a file of keys with one tenant.
-func acmesKeys() string {
-	return fmt.Sprintf("tenants: {acme: {keys: [{sha256: %x}]}}", sha256.Sum256([]byte(gatewayToken)))
+// acmesKeys is a file of keys with one tenant, of which more is said, if it is not empty, after a comma.
+func acmesKeys(more string) string {
+	return fmt.Sprintf("tenants: {acme: {keys: [{sha256: %x}]%s}}", sha256.Sum256([]byte(gatewayToken)), more)
 }
 
 // auditKey puts a new key for an audit log into a Secret, and returns its public half.
@@ -67,7 +67,13 @@ func auditKey(t *testing.T, r *release, secret string) string {
 func installGateway(t *testing.T, values ...string) (*release, *gatewayPods) {
 	t.Helper()
 	r := newReleaseIn(t, launchertest.OwnCluster(t, launcher.Restricted))
-	r.secret(t, "podagent-gateway", acmesKeys())
+	return r, r.installGateway(t, acmesKeys(""), values...)
+}
+
+// installGateway is the function of this name, with a file of keys.
+func (r *release) installGateway(t *testing.T, keys string, values ...string) *gatewayPods {
+	t.Helper()
+	r.secret(t, "podagent-gateway", keys)
 	key := auditKey(t, r, "podagent-audit")
 	own := *r.cluster
 	own.Namespace = r.namespace
@@ -82,7 +88,7 @@ func installGateway(t *testing.T, values ...string) (*release, *gatewayPods) {
 		args = append(args, "--set", v)
 	}
 	r.helm(t, "install", args...)
-	return r, &gatewayPods{T: t, client: r.cluster.API(t), namespace: r.namespace, auditKey: key}
+	return &gatewayPods{T: t, client: r.cluster.API(t), namespace: r.namespace, auditKey: key}
 }
 
 // No command runs twice, no byte is lost or doubled, and what is called done is done, while the
@@ -159,19 +165,30 @@ func (p *gatewayPods) addresses() (all []string) {
 func (p *gatewayPods) kill() {
 	p.Helper()
 	harness.Await(p.T, "the readiness of a second gateway", func() bool { return len(p.addresses()) > 1 })
-	pods := p.client.CoreV1().Pods(p.namespace)
-	list, err := pods.List(p.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=gateway"})
-	if err != nil {
-		p.Fatal(err)
-	}
-	serving := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+	serving := slices.DeleteFunc(p.pods(), func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
 	})
 	oldest := slices.MinFunc(serving, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	pid := p.processOf(oldest.Name)
-	err = pods.Delete(p.Context(), oldest.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	p.crash(oldest.Name)
+}
+
+// pods are those of the gateways, which may be about to begin or to end.
+func (p *gatewayPods) pods() []corev1.Pod {
+	p.Helper()
+	list, err := p.client.CoreV1().Pods(p.namespace).List(p.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=gateway"})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return list.Items
+}
+
+// crash kills the gateway of a pod, which goes with it.
+func (p *gatewayPods) crash(pod string) {
+	p.Helper()
+	pid := p.processOf(pod)
+	err := p.client.CoreV1().Pods(p.namespace).Delete(p.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	if err == nil {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	}
