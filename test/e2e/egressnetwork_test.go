@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -29,43 +28,6 @@ func closed(c *launchertest.Cluster, id string) launcher.Spec {
 	spec := c.Spec(id)
 	spec.Egress = wayout.Config{Mode: wayout.Mode(wayout.Network), Require: wayout.Network}
 	return spec
-}
-
-func TestNothingLeavesAPodWhoseNetworkLeadsNowhere(t *testing.T) {
-	t.Parallel()
-	c := launchertest.OwnCluster(t, launcher.Restricted)
-	elsewhere := launchertest.NewCluster(t, launcher.Restricted)
-	open := harness.Launch(t, elsewhere.Launcher(), elsewhere.Spec("open"))
-	partner := harness.Launch(t, elsewhere.Launcher(), elsewhere.Spec("partner"))
-	startEcho(t, partner)
-	o := newOutside(t, c)
-	pod := netip.MustParseAddr(runningPodOf(t, elsewhere, "partner").Status.PodIP)
-	for word, port := range map[string]uint16{"pod": otherPort, "podudp": otherPort} {
-		o.name(word, netip.AddrPortFrom(pod, port))
-	}
-	o.name("dns", netip.AddrPortFrom(startDNS(t, c), 53))
-	o.name("api", apiServer(t, c).address)
-	o.name("service", apiService(t, c).address)
-	o.name("metadata", listenAtMetadata(t, c).address)
-
-	applyEgress(t, c)
-	s := harness.Launch(t, c.Launcher(), closed(c, "closed"))
-	if s.Egress.Level != wayout.Network {
-		t.Fatalf("its level is %+v", s.Egress)
-	}
-	without, arrivedWithout := o.leaveBy(t, open), o.take()
-	within, arrivedWithin := o.leaveBy(t, s), o.take()
-	for _, w := range egressWays {
-		t.Run(w.name, func(t *testing.T) {
-			t.Logf("without a policy: %s, arrived: %v; within: %s", without[w.name], arrivedWithout[w.name], within[w.name])
-			if !w.rare && !left(without[w.name]) && !arrivedWithout[w.name] {
-				t.Errorf("without a policy it ends with %s", without[w.name])
-			}
-			if left(within[w.name]) || arrivedWithin[w.name] {
-				t.Errorf("it leads out: %s, arrived: %v", within[w.name], arrivedWithin[w.name])
-			}
-		})
-	}
 }
 
 // The agent is reached all the same, by each connection and both ways through it.

@@ -1,6 +1,6 @@
 package e2e
 
-// Servers that a pod whose network leads nowhere tries to reach.
+// Servers that a pod tries to reach, which may not leave.
 
 import (
 	"fmt"
@@ -32,8 +32,16 @@ func (o *outside) name(word string, value any) {
 	o.words = append(o.words, "{"+word+"}", fmt.Sprint(value))
 }
 
+// note notes the name of a try in what came, which may be a request of HTTP.
 func (o *outside) note(data []byte) {
 	name, _, _ := strings.Cut(string(data), "\x00")
+	if _, header, found := strings.Cut(name, tryHeader+": "); found {
+		name, _, _ = strings.Cut(header, "\r")
+	}
+	o.arrives(name)
+}
+
+func (o *outside) arrives(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrived[name] = true
@@ -100,7 +108,7 @@ func (o *outside) accept(t *testing.T, network, address string) net.Listener {
 			}
 			go func() {
 				defer conn.Close()
-				data := make([]byte, 64)
+				data := make([]byte, 1<<10)
 				n, _ := conn.Read(data)
 				o.note(data[:n])
 				_, _ = conn.Write([]byte("x"))
@@ -141,13 +149,13 @@ func lastOf(prefix netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// leaveBy tries all ways from a pod, and returns what came of each.
-func (o *outside) leaveBy(t *testing.T, s *launcher.Sandbox) map[string]string {
+// leaveBy tries all ways from a pod, and returns what came of each. There are more words.
+func (o *outside) leaveBy(t *testing.T, s *launcher.Sandbox, words ...string) map[string]string {
 	t.Helper()
-	harness.PutProgram(t, s, "leave")
 	var in strings.Builder
-	replacer := strings.NewReplacer(o.words...) // it leaves what the program replaces
-	for _, w := range egressWays {
+	replacer := strings.NewReplacer(slices.Concat(o.words, words)...) // it leaves what the program replaces
+	all := allEgressWays()
+	for _, w := range all {
 		fmt.Fprintf(&in, "%s\t%s\n", w.name, replacer.Replace(w.try))
 	}
 	out, errOut, _ := harness.Run(t, s, "exec ./leave", func(cmd *podapi.Cmd) { cmd.Stdin = strings.NewReader(in.String()) })
@@ -156,8 +164,8 @@ func (o *outside) leaveBy(t *testing.T, s *launcher.Sandbox) map[string]string {
 		name, result, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		results[name] = result
 	}
-	if len(results) != len(egressWays) {
-		t.Fatalf("%d of %d tries were made: %s", len(results), len(egressWays), errOut)
+	if len(results) != len(all) {
+		t.Fatalf("%d of %d tries were made: %s", len(results), len(all), errOut)
 	}
 	return results
 }

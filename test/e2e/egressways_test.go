@@ -1,9 +1,10 @@
 package e2e
 
-// The ways out of a pod that TestNothingLeavesAPodWhoseNetworkLeadsNowhere tries.
+// The ways out of a pod that TestNothingLeavesAPod tries.
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +15,13 @@ type egressWay struct {
 	// try are the program's words. Those in braces stand for what [outside] has.
 	try string
 	// rare says that pods lack what the try needs whatever the network is, or may lack it. All others
-	// lead out of a pod without a policy.
+	// lead out of a pod that is left open.
 	rare bool
+	// want is a part of what comes of the try, where something says why it refuses it.
+	want string
+	// fence and all are words of docs/egress.md, if the level landlock, or both, do not stop the way:
+	// then it must lead out there.
+	fence, all string
 }
 
 // bySocket is a try of reaching a server, by a socket that is prepared with options.
@@ -60,7 +66,10 @@ var egressWays = []egressWay{
 	{name: "fast open by connect", try: bySocket(inet, stream, 0, "{node}", "fastconnect")},
 	{name: "MPTCP", try: bySocket(inet, stream, unix.IPPROTO_MPTCP, "{node}"), rare: true},
 	{name: "SMC", try: bySocket(inet, stream, 256, "{node}"), rare: true},
-	{name: "the proxy, without a far end", try: "proxy {node}", rare: true},
+	{name: "TCP to the proxy's port of another host", try: bySocket(inet, stream, 0, "{sameport}"), rare: true, fence: "Other hosts at the same ports"},
+	{name: "TCP to the proxy of another sandbox", try: bySocket(inet, stream, 0, "{otherproxy}"), rare: true},
+	{name: "another pod as a relay", try: bySocket(inet, stream, 0, "{relay}")},
+	{name: "another pod that connects to a server here", try: "serve {collected}", fence: "Who connects from outside"},
 
 	{name: "UDP to the node", try: bySocket(inet, datagrams, 0, "{udp}")},
 	{name: "UDP to the node by its own address", try: bySocket(inet, datagrams, 0, "{hostudp}")},
@@ -100,6 +109,14 @@ var egressWays = []egressWay{
 
 	{name: "an abstract socket of the node", try: "unix @{abstract}", rare: true},
 	{name: "a socket of the node with a path", try: "unix {path}", rare: true},
+	{name: "a process outside of the fence, by a socket with a path", try: "relay {partner}", rare: true, fence: "processes behind unix sockets with a path"},
+	{name: "a process outside of the fence, by an abstract socket", try: "relay @{partner}", rare: true},
+	{name: "a connection that a process outside of the fence made", try: "receive {partner}-tcp", rare: true, fence: "a connection of TCP that is made already"},
+	{name: "a socket of UDP that a process outside of the fence made", try: "receive {partner}-udp {udp}", rare: true, fence: "or a socket of UDP"},
+	{name: "what a command inherits", try: "inherit", rare: true, want: "there are 3 pipes"},
+	{name: "a call of the agent without its key", try: "agent", rare: true},
+	{name: "all that listens in the pod", try: "ask {node} {collected} {partner}", rare: true, want: "403"},
+	{name: "the connections of the agent, by its process", try: "take", rare: true},
 	{name: "the connections of the agent", try: "open /proc/{agent}/fd", rare: true},
 	{name: "the memory of the agent", try: "open /proc/{agent}/mem", rare: true},
 	{name: "the token of an account", try: "open /var/run/secrets/kubernetes.io/serviceaccount/token", rare: true},
@@ -109,4 +126,14 @@ var egressWays = []egressWay{
 	{name: "a tunnel's device", try: "tunnel", rare: true},
 	{name: "io_uring", try: "uring", rare: true},
 	{name: "the resolver of the kernel", try: "lookedup", rare: true},
+}
+
+// allEgressWays are those by the network and by the proxy.
+func allEgressWays() []egressWay {
+	all := slices.Clone(egressWays)
+	for _, w := range egressProxyWays {
+		w.rare = true
+		all = append(all, w)
+	}
+	return all
 }

@@ -2,6 +2,8 @@
 // of a way. It makes all tries at once, and prints each name, a tab, and what came of it: "connected",
 // "answered" or "opened" if the way leads out as far as can be seen from inside, or else an error. What is
 // sent is the name, so that whoever gets it knows which try it was.
+//
+// With arguments it is a partner of the tries: see partner.go.
 package main
 
 import (
@@ -24,6 +26,13 @@ import (
 const patience = 2 * time.Second
 
 func main() {
+	if len(os.Args) > 1 {
+		if err := bePartner(os.Args[1], os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var tries sync.WaitGroup
 	var printing sync.Mutex
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -54,7 +63,6 @@ var specials = map[string]func(name string, args []string) (string, error){
 	"socket":  reachBySocket,
 	"made":    makeSocket,
 	"resolve": resolve,
-	"proxy":   askProxy,
 	"unix":    reachByUnix,
 	"open":    openFile,
 	"setns":   enterNetwork,
@@ -65,6 +73,18 @@ var specials = map[string]func(name string, args []string) (string, error){
 	"tunnel":   makeTunnel,
 	"vsock":    reachByVsock,
 	"uring":    func(string, []string) (string, error) { return opened(uring()) },
+	"take":     takeDescriptor,
+	"inherit":  lookAtInherited,
+	"agent":    callAgent,
+	"ask":      askListeners,
+	"serve":    serveFirst,
+	"relay":    reachByRelay,
+	"receive":  useReceived,
+	"connect":  connectByProxy,
+	"rebind":   connectAgain,
+	"tls":      requestByTLS,
+	"get":      get,
+	"say":      say,
 	"lookedup": func(string, []string) (string, error) { return opened(requestKey()) },
 }
 
