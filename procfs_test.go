@@ -33,7 +33,7 @@ var mayNameProcfs = map[string][]string{
 
 // procfsOutside are the packages that are no part of the product, or the one that may read
 // /proc.
-var procfsOutside = []string{"test", "pkg/procfs", "pkg/launcher/launchertest"}
+var procfsOutside = []string{"test", "internal/hunt", "pkg/procfs", "pkg/launcher/launchertest"}
 
 // A process in the sandbox decides how long its files under /proc are. Package procfs
 // bounds what is read of them, and so must be the only one that opens them.

@@ -4,14 +4,11 @@ package egress_test
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/internal/hunt"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -65,23 +63,13 @@ func TestSecretIsNowhereInTheSandbox(t *testing.T) {
 	if n := v.letIn.Load(); n != 6 {
 		t.Errorf("the host saw the secret %d times, want 6", n)
 	}
-	places := map[string][]byte{"the output": output, "the tool's result": []byte(result.Text())}
-	h := hunt{begun: begun, texts: spellingsOf(value), control: placeholder}
-	for place, content := range places {
-		h.look(t, place, bytes.NewReader(content))
-	}
-	h.files(t, filepath.Dir(sandbox.Workdir)) // which has the agent's log, too
-	h.files(t, "/tmp")
-	agent := agentOf(t, sandbox)
-	for _, pid := range processesBelow(t, agent) {
-		h.process(t, pid)
-	}
-	for _, kind := range []string{"files", "memory", "environment", "open files"} {
-		if h.found[kind] == 0 {
-			t.Errorf("the search did not find the placeholder in %s, where it is", kind)
-		}
-	}
-	t.Logf("searched %d MiB in %d places; the placeholder was in %v", h.size>>20, h.places, h.found)
+	h := hunt.New(value, placeholder, begun)
+	h.Text(t, "the output", output)
+	h.Text(t, "the tool's result", []byte(result.Text()))
+	h.Files(t, filepath.Dir(sandbox.Workdir)) // which has the agent's log, too
+	h.Files(t, "/tmp")
+	h.Processes(t, agentOf(t, sandbox))
+	h.Check(t)
 }
 
 func launchFenced(t *testing.T) *launcher.Sandbox {
@@ -131,121 +119,6 @@ func toolInput(t *testing.T, command string) json.RawMessage {
 	return text
 }
 
-// spellingsOf are the ways in which programs, and HTTP, write a credential.
-func spellingsOf(value string) [][]byte {
-	return [][]byte{
-		[]byte(value),
-		[]byte(hex.EncodeToString([]byte(value))),
-		[]byte(base64.StdEncoding.EncodeToString([]byte("me:" + value))[:8*len(value)/6-8]),
-		[]byte(base64.StdEncoding.EncodeToString([]byte(value))[:8*len(value)/6-8]),
-	}
-}
-
-// hunt looks for texts that must not be there, and counts a text that is.
-type hunt struct {
-	begun   time.Time
-	texts   [][]byte
-	control string
-
-	found  map[string]int // places that have the control, by kind
-	places int
-	size   int64
-}
-
-// look searches what is read, and reports whether it has the control.
-func (h *hunt) look(t *testing.T, place string, r io.Reader) (has bool) {
-	t.Helper()
-	h.places++
-	const overlap = 256
-	buffer := make([]byte, overlap+1<<20)
-	for kept := 0; ; {
-		n, err := io.ReadFull(r, buffer[kept:])
-		h.size += int64(n)
-		piece := buffer[:kept+n]
-		for _, text := range h.texts {
-			if bytes.Contains(piece, text) {
-				t.Errorf("%s has the secret, as %.12q…", place, text)
-			}
-		}
-		has = has || bytes.Contains(piece, []byte(h.control))
-		if err != nil { // the end, or a page that nobody may read
-			return has
-		}
-		kept = copy(buffer, piece[len(piece)-overlap:])
-	}
-}
-
-func (h *hunt) count(kind string, has bool) {
-	if h.found == nil {
-		h.found = map[string]int{}
-	}
-	if has {
-		h.found[kind]++
-	}
-}
-
-// files searches those below a directory that are of this test's time.
-func (h *hunt) files(t *testing.T, dir string) {
-	t.Helper()
-	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), "go-") {
-			return fs.SkipDir // of the go command, which builds other tests
-		}
-		if err != nil || !entry.Type().IsRegular() {
-			return nil // it is another test's, and has gone
-		}
-		if info, err := entry.Info(); err == nil && info.ModTime().After(h.begun.Add(-time.Second)) {
-			h.file(t, "files", name)
-		}
-		return nil
-	})
-}
-
-func (h *hunt) file(t *testing.T, kind, name string) {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		return // it has gone
-	}
-	defer f.Close()
-	h.count(kind, h.look(t, name, f))
-}
-
-// process searches a process: its environment, its memory, and the files that it has open, as journals
-// are, which have no names.
-func (h *hunt) process(t *testing.T, pid int) {
-	t.Helper()
-	dir := fmt.Sprintf("/proc/%d", pid)
-	h.file(t, "environment", dir+"/environ")
-	h.file(t, "arguments", dir+"/cmdline")
-	opened, _ := os.ReadDir(dir + "/fd")
-	for _, fd := range opened {
-		name := filepath.Join(dir, "fd", fd.Name())
-		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-			h.file(t, "open files", name)
-		}
-	}
-	maps, err := os.ReadFile(dir + "/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := os.Open(dir + "/mem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memory.Close()
-	for line := range strings.Lines(string(maps)) {
-		var from, to int64
-		var mode string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); err != nil {
-			continue // an address of the kernel's
-		}
-		if mode[0] == 'r' {
-			h.count("memory", h.look(t, dir+"/mem: "+line, io.NewSectionReader(memory, from, to-from)))
-		}
-	}
-}
-
 // agentOf returns the process of a sandbox's agent.
 func agentOf(t *testing.T, sandbox *launcher.Sandbox) int {
 	t.Helper()
@@ -254,23 +127,4 @@ func agentOf(t *testing.T, sandbox *launcher.Sandbox) int {
 		t.Fatal(err)
 	}
 	return pid
-}
-
-// processesBelow returns a process, and its descendants.
-func processesBelow(t *testing.T, pid int) []int {
-	t.Helper()
-	all := []int{pid}
-	children, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range children {
-		text, _ := os.ReadFile(file) // a thread that has ended has none
-		for _, word := range strings.Fields(string(text)) {
-			if child, err := strconv.Atoi(word); err == nil {
-				all = append(all, processesBelow(t, child)...)
-			}
-		}
-	}
-	return all
 }
