@@ -10,6 +10,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -51,6 +53,7 @@ func newAllowed(t *testing.T, o *outside) *allowed {
 	t.Cleanup(a.plain.Close)
 	a.secure = httptest.NewUnstartedServer(http.HandlerFunc(a.answer))
 	a.secure.EnableHTTP2 = true
+	a.secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are cut off
 	a.secure.TLS = &tls.Config{
 		Certificates: []tls.Certificate{a.certificate(t)},
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

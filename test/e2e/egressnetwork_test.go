@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -28,43 +27,6 @@ func closed(c *launchertest.Cluster, id string) launcher.Spec {
 	spec := c.Spec(id)
 	spec.Egress = wayout.Config{Mode: wayout.Mode(wayout.Network), Require: wayout.Network}
 	return spec
-}
-
-// The agent is reached all the same, by each connection and both ways through it.
-func TestPodWhoseNetworkLeadsNowhereServes(t *testing.T) {
-	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		applyEgress(t, c)
-		spec := closed(c, "closed")
-		spec.Pod.Main = []string{"sh", "-c", "echo ran > main; exec sleep infinity"}
-		s := harness.Launch(t, c.Launcher(), spec)
-		harness.Await(t, "the command beside the agent", func() bool {
-			data, err := s.ReadFile(t.Context(), "main")
-			return err == nil && string(data) == "ran\n"
-		})
-		client := browser(t, s, harness.StartServer(t, s)["http"])
-		answer, err := client.Get("http://sandbox/")
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Errorf("a server in it: %v, %v", answer, err)
-		}
-		d, err := c.Launcher().Describe(t.Context(), "closed")
-		if err != nil || d.Agent == nil || d.Agent.Egress.Level != wayout.Network || d.Agent.Egress.Port == 0 {
-			t.Errorf("it is described as %+v, %v", d.Agent, err)
-		}
-	})
-}
-
-// Without the policy nothing is made, and no command has run.
-func TestPodThatLetsCommandsOutIsNotMade(t *testing.T) {
-	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := closed(c, "closed")
-	_, err := c.Launcher().Launch(t.Context(), spec)
-	if e, ok := errors.AsType[*launcher.PodError](err); !ok || !errors.Is(e.Class, launcher.ErrEgress) || !strings.Contains(err.Error(), "the network leads out of the sandbox: ") {
-		t.Errorf("launching it: %v", err)
-	}
-	if n := harness.SandboxPods(t, c, "closed"); n != 0 {
-		t.Errorf("%d pods are left", n)
-	}
 }
 
 // A sandbox that is there stays as it is, which is said, and is an error if that is less than required.

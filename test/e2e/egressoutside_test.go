@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,7 +69,7 @@ func newOutside(t *testing.T, c *launchertest.Cluster) *outside {
 	go o.answer(packets)
 	path := filepath.Join(t.TempDir(), "socket")
 	o.accept(t, "unix", path)
-	abstract := fmt.Sprint("podagent-test-", os.Getpid())
+	abstract := fmt.Sprint("podagent-test-", port)
 	o.accept(t, "unix", "@"+abstract)
 	o.name("path", path)
 	o.name("abstract", abstract)
