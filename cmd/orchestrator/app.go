@@ -69,12 +69,14 @@ func (a *app) logger() *slog.Logger {
 
 // launch launches or adopts the sandbox of spec, does the work, and closes the
 // sandbox.
-func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launcher.Sandbox) error) error {
+func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, work func(*launcher.Sandbox) error) error {
 	l, err := a.launcher()
 	if err != nil {
 		return err
 	}
+	over := a.serveCheckout(&spec, e)
 	sandbox, err := l.Launch(ctx, spec)
+	over()
 	if err != nil {
 		return &sandboxError{id: spec.ID, launching: true, err: err}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -20,7 +21,8 @@ until you interrupt it, and then exits with 0, or until the sandbox is gone.
 
 A rule is HOST[=ADDRESS][:PORT[,PORT...]]: a name, *.NAME, an address, a CIDR, or *. It
 is for the ports 80 and 443 unless it has others; the port * is all. Names of private
-addresses are refused, unless a rule has the address, as in db=10.0.0.7:5432.
+addresses, those of --egress-private among them, are refused, unless a rule has the
+address, as in db=10.0.0.7:5432.
 
 The secret of --credential comes from the variable NAME, another one (=env:VARIABLE), or a
 file (=file:FILE), of this program. Options are prefix=TEXT, which begins the placeholder,
@@ -57,7 +59,7 @@ func egressCommand(a *app) *cobra.Command {
 			if a.backend.Value == throughGateway {
 				return usagef("egress is not for the remote backend, whose gateway serves the way out of its sandboxes")
 			}
-			if err := opts.check(cmd.Context(), a); err != nil {
+			if err := cmp.Or(opts.check(cmd.Context(), a), opts.file.check(cmd.Flag("allow-file"))); err != nil {
 				return err
 			}
 			rules, err := opts.file.read()
@@ -69,6 +71,7 @@ func egressCommand(a *app) *cobra.Command {
 			})
 		},
 	}
+	opts.always = true
 	opts.defineServe(cmd)
 	opts.defineRequire(cmd)
 	cmd.Flags().StringVar(&opts.file.path, "allow-file", "", "allow what the rules in `FILE` name, too: one a line, after # a comment; it is read again when it changes")

@@ -70,7 +70,7 @@ func decisionText(d egress.Decision) string {
 		text += ", rule " + d.Rule
 	}
 	if d.Secret != "" {
-		text += ", secret " + d.Secret
+		text += ", credential " + d.Secret
 	}
 	if d.Reason != "" {
 		text += ": " + oneLine(d.Reason)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/podagent/podagent/internal/reread"
 	"github.com/podagent/podagent/pkg/egress"
 )
@@ -14,6 +16,14 @@ import (
 type allowFile struct {
 	path string // empty for none
 	file reread.File
+}
+
+// check refuses an empty path, which a script has whose variable is unset.
+func (f *allowFile) check(flag *pflag.Flag) error {
+	if flag.Changed && f.path == "" {
+		return usagef("--allow-file must not be blank")
+	}
+	return nil
 }
 
 // read returns the rules in the file.

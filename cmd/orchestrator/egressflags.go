@@ -18,12 +18,14 @@ import (
 // egressFlags say how commands leave a sandbox.
 type egressFlags struct {
 	rules   flagvalue.Rules
+	private flagvalue.Prefixes
 	given   []string // of --credential
 	secrets []egress.Secret
 	require flagvalue.Choice
 	mode    flagvalue.Choice
 	ports   flagvalue.Ports
 	flags   *pflag.FlagSet // those of these that the verb has
+	always  bool           // the verb serves without rules, too
 }
 
 // defineServe defines the flags for serving a sandbox's way out.
@@ -31,8 +33,12 @@ func (e *egressFlags) defineServe(cmd *cobra.Command) {
 	flags := pflag.NewFlagSet("egress", pflag.ContinueOnError)
 	flags.Var(&e.rules, "allow-host", "let commands reach these hosts by the proxy of their sandbox, and no others: a name, *.NAME, an address, a CIDR or *; without PORT by 80 and 443; may be repeated")
 	flags.StringArrayVar(&e.given, "credential", nil, credentialHelp)
+	flags.Var(&e.private, "egress-private", privateHelp)
 	e.add(cmd, flags, nil)
 }
+
+// privateHelp is that of the gateway's flag, too.
+const privateHelp = "addresses that sandboxes reach only by a rule that names them, as those do that are private everywhere: the pods and services of a cluster, say; may be repeated"
 
 // defineRequire defines the flag for what a sandbox must have.
 func (e *egressFlags) defineRequire(cmd *cobra.Command) {
@@ -49,7 +55,7 @@ func (e *egressFlags) defineLaunch(cmd *cobra.Command) {
 	e.mode.Value = "" // the default depends on other flags
 	e.defineRequire(cmd)
 	flags := pflag.NewFlagSet("egress", pflag.ContinueOnError)
-	flags.Var(&e.mode, "egress", "what leaves commands of a new sandbox no way out but its proxy: variables that name it, the kernel (landlock), the pod's network, or the strongest of these that there is (default auto with --allow-host, --credential or --egress-require, else off)")
+	flags.Var(&e.mode, "egress", "what leaves commands of a new sandbox no way out but its proxy: variables that name it, the kernel (landlock), the pod's network, or the strongest of these that there is (default auto with flags that serve or require a way out, else off)")
 	flags.Var(&e.ports, "local-port", "a port that commands of a new sandbox may connect to where the kernel fences them off: that of a server in the sandbox; may be repeated")
 	e.add(cmd, flags, map[string]*flagvalue.Choice{"egress": &e.mode})
 }
@@ -66,7 +72,7 @@ func (e *egressFlags) add(cmd *cobra.Command, flags *pflag.FlagSet, choices map[
 		// The only possible error is an unknown flag.
 		_ = cmd.RegisterFlagCompletionFunc(name, c.Complete)
 	}
-	for _, name := range []string{"allow-host", "credential", "local-port"} {
+	for _, name := range []string{"allow-host", "credential", "egress-private", "local-port"} {
 		if flags.Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 		}
@@ -78,10 +84,21 @@ func (e *egressFlags) check(ctx context.Context, a *app) (err error) {
 	if err := a.fits(e.flags); err != nil {
 		return err
 	}
+	if e.flags.Lookup("egress-private").Changed && !e.asked() && !e.always {
+		return usagef("--egress-private needs --allow-host or --credential: without a rule nothing is reached")
+	}
 	if e.secrets, err = credentials(ctx, e.given); err != nil {
 		return usagef("%s: %w", settings.Origin(e.flags.Lookup("credential")), err)
 	}
 	return nil
+}
+
+// checkUp is check for a verb that leaves serving to others.
+func (e *egressFlags) checkUp(ctx context.Context, a *app) error {
+	if e.strict() && e.mode.Value == string(wayout.Off) {
+		return usagef("%s is off, so there is nothing to serve: leave it out, or give --allow-host and --credential to \"orchestrator exec\"", settings.Origin(e.flags.Lookup("egress")))
+	}
+	return e.check(ctx, a)
 }
 
 // asked reports whether this program is to serve the way out.
@@ -98,6 +115,10 @@ func (e *egressFlags) build(a *app) (way wayout.Config, err error) {
 	way = wayout.Config{Mode: wayout.Mode(e.mode.Value), Require: e.required(), Ports: e.ports}
 	if way.Mode == "" && e.asked() {
 		way.Mode = wayout.Auto
+	}
+	open := way.Mode == wayout.Off || way.Mode == "" && way.Require == wayout.Open
+	if open && !e.flags.Lookup("local-port").Changed {
+		way.Ports = nil // a setting is for the sandboxes that have a fence
 	}
 	return way, a.fits(e.flags)
 }

@@ -40,7 +40,7 @@ func (n *egressNotes) see(d egress.Decision) {
 		}
 		n.once("denied "+hostOf(d), text)
 	case egress.Noticed:
-		text := fmt.Sprintf("a request to %s has the secret %s in a wrong place: %s", hostOf(d), d.Secret, d.Reason)
+		text := fmt.Sprintf("a request to %s has the credential %s in a wrong place: %s", hostOf(d), d.Secret, d.Reason)
 		n.once(text, text)
 	}
 }

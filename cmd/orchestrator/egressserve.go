@@ -48,9 +48,9 @@ func (a *app) serveEgress(ctx context.Context, sandbox *launcher.Sandbox, e *egr
 	return server, err
 }
 
-// serve serves the sandbox's way out, with the secrets of the flags.
+// serve serves the sandbox's way out, with the secrets and private ranges of the flags.
 func (e *egressFlags) serve(ctx context.Context, sandbox *launcher.Sandbox, opts egress.Options) (*egress.Server, error) {
-	opts.Secrets = e.secrets
+	opts.Secrets, opts.Private = e.secrets, e.private
 	server, err := egress.Serve(ctx, sandbox.Client, opts)
 	if err != nil {
 		return nil, &servingError{fmt.Errorf("cannot serve the way out of the sandbox: %w", err)}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/gateway"
@@ -56,8 +57,8 @@ type gatewayFlags struct {
 	audit    auditFlags
 	watched  telemetryFlags
 	e2b      e2bFlags
-	private  []string // ranges of addresses
-	router   bool     // serve as agent-sandbox's router
+	private  flagvalue.Prefixes
+	router   bool // serve as agent-sandbox's router
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -124,17 +125,13 @@ func (a *app) startGateway(ctx context.Context, o *gatewayFlags, spec launcher.S
 	if err != nil {
 		return usageError{err}
 	}
-	private, err := o.privateRanges()
-	if err != nil {
-		return err
-	}
 	faces, err := o.faces(ctx, a)
 	if err != nil {
 		return err
 	}
 	options := gateway.Options{
 		Faces: faces, Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: o.domain, LinkKeys: links, Log: a.logger(),
-		EgressPrivate: private,
+		EgressPrivate: o.private,
 	}
 	if o.sweep {
 		if options.Leader, err = leaderOf(l, a.logger()); err != nil {
@@ -160,7 +157,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost at the port of --listen, else by HTTPS, which a proxy has to provide without --tls-cert")
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
 	flags.BoolVar(&o.sweep, "sweep", true, "let one of the gateways over the same sandboxes remove what is over: see docs/gateway.md")
-	flags.StringArrayVar(&o.private, "egress-private", nil, "a `CIDR` of addresses that sandboxes do not reach by the gateway unless a rule of their tenant names them, beside those that are private everywhere: those of pods and services, say; may be repeated")
+	flags.Var(&o.private, "egress-private", privateHelp)
 	settings.Mark(flags, "egress-private", "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file",
 		"tls-cert", "tls-key", "health-listen", "drain-delay", "max-connections")
 	o.audit.define(cmd)

@@ -63,7 +63,7 @@ func (a *app) run(ctx context.Context, spec launcher.Spec, command []string, opt
 	// An adopted sandbox keeps its workdir. This command runs in the requested one
 	// in either case.
 	opts.dir = spec.Workdir
-	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
+	return a.launch(ctx, spec, opts.egress, func(sandbox *launcher.Sandbox) error {
 		if spec.OnClose == launcher.CloseKeep {
 			a.note("sandbox %s stays until \"orchestrator down %[1]s\"", quote(sandbox.ID))
 		}

@@ -39,6 +39,9 @@ ctrl-q leaves the shell running, and "orchestrator attach" goes back to it.
 				err = takes(1, -1)(cmd, args)
 			}
 			if err == nil {
+				err = opts.egress.check(cmd.Context(), a)
+			}
+			if err == nil {
 				err = a.needsConsole(opts.keys, cmd.Name())
 			}
 			if err != nil {

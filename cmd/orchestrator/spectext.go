@@ -70,6 +70,7 @@ var specWords = strings.NewReplacer(
 	"no Password", "no PODAGENT_GIT_PASSWORD",
 	"HeartbeatOff", "off",
 	"the ActiveDeadline", "the --active-deadline",
+	"need an Egress.Mode", "needs --egress: without a level there is no fence",
 )
 
 // A flagsError is an error about the values of flags, which may have come from

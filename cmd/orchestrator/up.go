@@ -28,8 +28,8 @@ commands can. The directories of --read-only are mounted read-only in a pod, so 
 commands cannot change them either.
 
 With --egress, commands have no way out but a proxy in the sandbox, which leads nowhere
-until "orchestrator egress", or exec with --allow-host, serves it. Up serves nothing:
---allow-host only stands for --egress auto here.`,
+until "orchestrator egress", or exec with --allow-host, serves it. Up itself serves only
+the checkout of --git: --allow-host and --credential stand for --egress auto here.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
   orchestrator up job-1 --protect .policies --protect '**/*.lock' --read-only /opt/rules:/workspace/.rules
@@ -37,12 +37,15 @@ until "orchestrator egress", or exec with --allow-host, serves it. Up serves not
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.egress.checkUp(cmd.Context(), a); err != nil {
+				return err
+			}
 			spec, err := flags.build(a)
 			if err != nil {
 				return err
 			}
 			spec.ID, spec.OnClose = args[0], launcher.CloseKeep
-			return a.up(cmd.Context(), spec)
+			return a.up(cmd.Context(), spec, &flags.egress)
 		},
 	}
 	flags = specFlags(cmd)
@@ -50,11 +53,11 @@ until "orchestrator egress", or exec with --allow-host, serves it. Up serves not
 	return cmd
 }
 
-func (a *app) up(ctx context.Context, spec launcher.Spec) error {
+func (a *app) up(ctx context.Context, spec launcher.Spec, e *egressFlags) error {
 	if spec.ID == "" {
 		return usagef("the id of a sandbox must not be empty")
 	}
-	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
+	return a.launch(ctx, spec, e, func(sandbox *launcher.Sandbox) error {
 		if spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
 			a.note("sandbox %s exists already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
 		}

@@ -50,7 +50,7 @@ type Decision struct {
 	Allow string `json:"allow,omitempty"`
 	// Secret is the name of a secret. If the verdict is Allowed, its value was put into a
 	// request, which is told once for a connection, beside what is told of that.
-	Secret string `json:"secret,omitempty"`
+	Secret string `json:"credential,omitempty"`
 }
 
 // The protocols of a [Decision].

@@ -116,6 +116,8 @@ func (r *Rule) parseHost(text string) error {
 	switch {
 	case text == "":
 		return fmt.Errorf("it has no host")
+	case strings.Contains(text, ","):
+		return fmt.Errorf("it has one host: write a rule for each")
 	case text == "*":
 		r.form = anyHost
 		return nil

@@ -71,9 +71,9 @@ func (s Secret) check() error {
 	case s.Env != "" && !validName.MatchString(s.Env):
 		return fmt.Errorf("%.80q cannot be the name of an environment variable", s.Env)
 	case isTaken(s.variable()):
-		return fmt.Errorf("the variable %s has another meaning to programs: name one with env, or a file", s.variable())
+		return fmt.Errorf("the variable %s has another meaning to programs: choose another one, or a file", s.variable())
 	case s.File != "" && (!path.IsAbs(s.File) || path.Clean(s.File) != s.File || s.File == "/"):
-		return fmt.Errorf("its file %.200q is not an absolute path", s.File)
+		return fmt.Errorf("its file %.200q is not an absolute path in its shortest form", s.File)
 	case !validPrefix.MatchString(s.Prefix):
 		return errors.New("its prefix may have up to 32 letters, digits, \"_\", \"-\" and \".\"")
 	case len(s.Value) < minValue:

@@ -334,9 +334,9 @@ func TestReplicasOfOneSeedAreTheSameToASandbox(t *testing.T) {
 func TestBadSecretsServeNothing(t *testing.T) {
 	sandbox := launchertest.Sandbox(t)
 	for want, change := range map[string]func(*egress.Options){
-		"shorter than 8 bytes":  func(o *egress.Options) { o.Secrets[0].Value = []byte("1") },
-		"the seed has 3 bytes":  func(o *egress.Options) { o.Seed = []byte("abc") },
-		"the placeholder of se": func(o *egress.Options) { o.Secrets[0].File = "/proc/token" },
+		"shorter than 8 bytes":                func(o *egress.Options) { o.Secrets[0].Value = []byte("1") },
+		"the seed has 3 bytes":                func(o *egress.Options) { o.Seed = []byte("abc") },
+		"the placeholder of credential TOKEN": func(o *egress.Options) { o.Secrets[0].File = "/proc/token" },
 	} {
 		opts := egress.Options{Secrets: []egress.Secret{{Name: "TOKEN", Value: []byte(secretValue), Hosts: policy(t, secretHost).Allow}}}
 		change(&opts)

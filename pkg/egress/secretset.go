@@ -37,7 +37,7 @@ func newSecretSet(secrets []Secret, seed []byte) (*secretSet, error) {
 			taken[place] = s.Name
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("secret %.64q: %w", s.Name, err))
+			errs = append(errs, fmt.Errorf("credential %.64q: %w", s.Name, err))
 			continue
 		}
 		set.all = append(set.all, newHeld(s, seed))

@@ -17,7 +17,7 @@ func (t *trust) writePlaceholders(ctx context.Context) error {
 		}
 		opts := fsops.WriteOptions{Perm: 0o600, Parents: true}
 		if _, err := t.client.Write(ctx, s.File, strings.NewReader(s.placeholder), opts); err != nil {
-			return fmt.Errorf("the placeholder of secret %s cannot be written in the sandbox: %w", s.Name, err)
+			return fmt.Errorf("the placeholder of credential %s cannot be written in the sandbox: %w", s.Name, err)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -46,7 +45,7 @@ func egressFinding(is wayout.Info, asked wayout.Mode, advice string) Finding {
 		wayout.Landlock: "commands reach the proxy's port, of any host, and no other",
 		wayout.Network:  "its network leads nowhere, but by the agent",
 	}[is.Level]
-	said := fmt.Sprintf("level %s: %s", cmp.Or(is.Level, "off"), text)
+	said := fmt.Sprintf("level %s: %s", is.Level, text)
 	if is.Missing != "" {
 		said += "; not stronger because " + is.Missing
 	}

@@ -3,6 +3,7 @@
 package wayout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -29,6 +30,9 @@ var levels = []Level{Open, Advisory, Landlock, Network}
 func (l Level) AtLeast(other Level) bool {
 	return slices.Index(levels, l) >= slices.Index(levels, other)
 }
+
+// String returns the level's name; that of [Open] is "open".
+func (l Level) String() string { return cmp.Or(string(l), "open") }
 
 // ParseRequired returns the level with this name, if it is one that can be required.
 func ParseRequired(name string) (Level, error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,28 @@ func RuleList(text string) ([]egress.Rule, error) {
 		}
 	}
 	return rules, nil
+}
+
+// Prefixes is a flag that adds a range of addresses.
+type Prefixes []netip.Prefix
+
+func (p *Prefixes) Type() string { return "CIDR" }
+
+func (p *Prefixes) String() string {
+	var texts []string
+	for _, prefix := range *p {
+		texts = append(texts, prefix.String())
+	}
+	return strings.Join(texts, " ")
+}
+
+func (p *Prefixes) Set(s string) error {
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil || prefix.Addr().Is4In6() {
+		return errors.New("it is not a range of addresses, such as 10.96.0.0/12")
+	}
+	*p = append(*p, prefix.Masked())
+	return nil
 }
 
 // Ports is a flag that adds a TCP port.

@@ -1,7 +1,8 @@
 // Command webserver has a server for HTTP and one for HTTPS on the loopback, for the names in
 // its arguments. Into the directory of its first argument it writes ca.pem, the certificate of
 // who signed its own; seen, a line for each request; and at last ports, which has a line with the
-// name and port of each server. It serves until it is killed.
+// name and port of each server. Git repositories in that directory are served to git. It serves
+// until it is killed.
 package main
 
 import (
@@ -19,7 +20,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/podagent/podagent/internal/gittest"
 )
 
 func main() {
@@ -45,11 +49,20 @@ func serve(dir string, names []string) error {
 	if err != nil {
 		return err
 	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	repositories, err := gittest.Backend(dir)
+	if err != nil {
+		return err
+	}
 	ports := fmt.Sprintf("http %d\nhttps %d\n", plain.Addr().(*net.TCPAddr).Port, secure.Addr().(*net.TCPAddr).Port)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(seen, "%s %s authorization=%s\n", r.Host, r.URL, r.Header.Get("Authorization"))
-		switch r.URL.Path {
-		case "/elsewhere":
+		switch {
+		case strings.Contains(r.URL.Path, ".git/"):
+			repositories.ServeHTTP(w, r)
+		case r.URL.Path == "/elsewhere":
 			http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusFound)
 		default:
 			fmt.Fprintln(w, "hello from "+r.Host)

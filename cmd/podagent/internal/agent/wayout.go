@@ -124,7 +124,7 @@ func (w *wayOut) check() error {
 	if w.level.AtLeast(want) {
 		return nil
 	}
-	return fmt.Errorf("%w: the way out must be of the level %s, but is only %s: %s", ErrWayOut, want, cmp.Or(w.level, "off"), oneLine(cmp.Or(w.missing, errNotAsked)))
+	return fmt.Errorf("%w: the way out must be of the level %s, but is only %s: %s", ErrWayOut, want, w.level, oneLine(cmp.Or(w.missing, errNotAsked)))
 }
 
 // oneLine returns the text of errors that were joined on one line.
