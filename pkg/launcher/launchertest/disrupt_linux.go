@@ -105,14 +105,20 @@ func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 	}
 }
 
-func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
+// AgentPID returns the process id that the agent of a pod of an [OwnCluster] has on the node.
+func (c *Cluster) AgentPID(t testing.TB, podUID string) int {
 	t.Helper()
 	c.mayHarm(t)
 	pid, err := agentOf(podUID)
-	if err == nil {
-		err = syscall.Kill(pid, sig)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(c.AgentPID(t, podUID), sig); err != nil {
 		t.Fatal(err)
 	}
 }
