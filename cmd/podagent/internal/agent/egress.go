@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/egress"
+	"github.com/podagent/podagent/internal/delay"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -45,14 +47,18 @@ func (s *egressService) Serve(stream farEndStream) error {
 	farEnd := proxy.Join(start.Generation)
 	defer func() { s.left(proxy, start.Generation == 0 && errors.Is(context.Cause(ctx), wire.ErrCut)) }()
 	defer farEnd.Leave()
+	stopLooking := func() {}
 	for {
 		news, err := farEnd.Next(ctx)
 		if err != nil {
 			return context.Cause(ctx)
 		}
+		if news.Connection == 0 {
+			stopLooking()
+		}
 		if news.Serving {
 			s.adopt(proxy, env)
-			go s.lookAgain(ctx)
+			stopLooking = s.startLooking(ctx)
 		}
 		if err := stream.Send(farEndNews(proxy, news)); err != nil {
 			return err
@@ -78,12 +84,21 @@ func (s *egressService) farEndLeft(stream farEndStream) error {
 	}
 }
 
-// lookAgain ends the agent if processes can leave the sandbox and must not.
-func (s *egressService) lookAgain(ctx context.Context) {
-	if err := s.wayOut.lookAgain(ctx); err != nil {
-		sayWhy(s.log, s.config.TerminationLog, err.Error())
-		s.fail(err)
-	}
+// startLooking looks again at a network that leads nowhere, now and at times until it is stopped: it
+// ends the agent if processes can leave the sandbox and must not.
+func (s *egressService) startLooking(ctx context.Context) (stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	go func() {
+		for ctx.Err() == nil && s.wayOut.levelNow() == wayout.Network {
+			if err := s.wayOut.lookAgain(ctx); err != nil {
+				sayWhy(s.log, s.config.TerminationLog, err.Error())
+				s.fail(err)
+				return
+			}
+			delay.For(ctx, lookPause)
+		}
+	}()
+	return stop
 }
 
 // farEndNews is the message for news.

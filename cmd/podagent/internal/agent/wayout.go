@@ -19,10 +19,12 @@ import (
 )
 
 // A network policy may take policyTime to be in force after its pod has started. Meanwhile the
-// agent looks each policyPause.
+// agent looks each policyPause. While a far end serves, it looks again after each lookPause: policies
+// are deleted by people, and each look is a handful of packets.
 const (
 	policyTime  = 10 * time.Second
 	policyPause = 250 * time.Millisecond
+	lookPause   = 30 * time.Second
 )
 
 // wayOut is the sandbox's way out.
