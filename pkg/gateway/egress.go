@@ -184,7 +184,11 @@ func (w *waysOut) list(ctx context.Context) {
 		}
 	}
 	for _, s := range all {
-		if out, ok := wayOutOf(s, began); ok && w.tenant(out.tenant).policy(ctx, w.g) != nil {
+		out, ok := wayOutOf(s, began)
+		if before, known := w.known[s.ID]; s.State == launcher.Pending && (!known || !sameSandbox(before.Summary, s)) {
+			continue // whoever makes it begins
+		}
+		if ok && w.tenant(out.tenant).policy(ctx, w.g) != nil {
 			if _, newer := next[s.ID]; !newer || err != nil {
 				next[s.ID] = out
 			}
@@ -194,10 +198,21 @@ func (w *waysOut) list(ctx context.Context) {
 	w.forgetTenants()
 }
 
-// wayOutOf returns a sandbox that runs, if a gateway has made it.
+// wayOutOf returns a sandbox that may run, if a gateway has made it.
 func wayOutOf(s launcher.Summary, at time.Time) (wayOut, bool) {
 	tenant, name, ok := splitID(s.ID)
-	return wayOut{s, tenant, name, at}, ok && s.Labels[labelIdentity] != "" && s.State == launcher.Running
+	return wayOut{s, tenant, name, at}, ok && s.Labels[labelIdentity] != "" && mayRun(s)
+}
+
+// mayRun reports whether the agent of a sandbox may answer. A launch is over when it does, which a cluster
+// may tell later.
+func mayRun(s launcher.Summary) bool {
+	return s.State == launcher.Running || s.State == launcher.Pending
+}
+
+// sameSandbox reports whether two descriptions are of one sandbox, rather than of two that had its name.
+func sameSandbox(a, b launcher.Summary) bool {
+	return a.Labels[labelIdentity] == b.Labels[labelIdentity]
 }
 
 // forgetTenants forgets those without a sandbox, so that no more are remembered than there are. Its caller

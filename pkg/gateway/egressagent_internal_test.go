@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/pkg/egress"
+	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -159,6 +160,20 @@ func TestMuteAgentKeepsNoCredentialInForce(t *testing.T) {
 	f.update(policyFor(t, "newest"), true, 1)
 	within(t, "the end of the second one", second.over)
 	within(t, "the third far end", a.calls).serving(t)
+}
+
+// A far end has begun before it is told that it serves: it does not take itself for replaced meanwhile, and
+// leave. A gateway that does not know of others yet would.
+func TestFarEndThatIsNotToldYetDoesNotLeave(t *testing.T) {
+	v := &serving{}
+	s := &servings{all: []*serving{v}}
+	if v.isReplaced() || s.isDone(wanting{}) {
+		t.Error("it leaves")
+	}
+	v.state = &farend.State{}
+	if !v.isReplaced() || !s.isDone(wanting{}) {
+		t.Error("it stays although another serves")
+	}
 }
 
 // An agent that says that another far end serves, so that the gateway begins anew, and then nothing, keeps

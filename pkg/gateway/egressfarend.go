@@ -107,9 +107,9 @@ func (f *farEnd) run() {
 }
 
 // isOf reports whether it is the far end of this sandbox, not of another one that had its name.
-func (f *farEnd) isOf(s wayOut) bool { return f.Labels[labelIdentity] == s.Labels[labelIdentity] }
+func (f *farEnd) isOf(s wayOut) bool { return sameSandbox(f.Summary, s.Summary) }
 
-// isThere reports whether the sandbox runs, as far as can be told: only that is worth another try.
+// isThere reports whether the sandbox may run, as far as can be told: only that is worth another try.
 func (f *farEnd) isThere() bool {
 	ctx, cancel := context.WithTimeout(f.ctx, lookupTime)
 	defer cancel()
@@ -117,7 +117,7 @@ func (f *farEnd) isThere() bool {
 	if err != nil {
 		return !errors.Is(err, launcher.ErrNotFound)
 	}
-	return s.State == launcher.Running && s.Labels[labelIdentity] == f.Labels[labelIdentity]
+	return mayRun(s) && sameSandbox(s, f.Summary)
 }
 
 // hold serves the sandbox. It returns nil if it need not any more.

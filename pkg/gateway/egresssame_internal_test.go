@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -69,4 +70,51 @@ func TestFarEndOfAPredecessorEnds(t *testing.T) {
 		t.Error("it goes on")
 	}
 	delete(w.farEnds, f.ID)
+}
+
+// slowCluster is a launcher whose cluster is late to say that pods run.
+type slowCluster struct{ launcher.Launcher }
+
+func (l slowCluster) Find(ctx context.Context, id string) (launcher.Summary, error) {
+	s, err := l.Launcher.Find(ctx, id)
+	s.State = launcher.Pending
+	return s, err
+}
+
+func (l slowCluster) List(ctx context.Context) ([]launcher.Summary, error) {
+	all, err := l.Launcher.List(ctx)
+	for i := range all {
+		all[i].State = launcher.Pending
+	}
+	return all, err
+}
+
+// A launch is over when the agent answers, which may be before the cluster says that the pod runs: the first
+// command has a way out all the same. Who did not launch it waits for the cluster.
+func TestSandboxIsLetOutBeforeItsClusterSaysThatItRuns(t *testing.T) {
+	l := launchertest.Local(t)
+	id := launcherID("acme", "job-1")
+	s, err := l.Launch(t.Context(), launcher.Spec{ID: id, Labels: map[string]string{labelIdentity: "job"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, launched := range []bool{true, false} {
+		g := New(Options{Launcher: slowCluster{l}, Tenants: OneTenant{Name: "acme", Egress: &Egress{}}})
+		if launched {
+			g.waysOut.letOut(t.Context(), id)
+			if info, err := s.Client.Info(t.Context()); err != nil || !info.Egress.Served {
+				t.Errorf("it is not let out: %+v, %v", info, err)
+			}
+		}
+		g.waysOut.list(t.Context())
+		g.waysOut.mu.Lock()
+		if _, known := g.waysOut.known[id]; known != launched {
+			t.Errorf("known: %v, launched by this gateway: %v", known, launched)
+		}
+		g.waysOut.mu.Unlock()
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

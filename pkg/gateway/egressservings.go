@@ -33,7 +33,7 @@ type serving struct {
 	open   atomic.Int64
 
 	mu    sync.Mutex
-	state farend.State
+	state *farend.State // nil until it is told, which may be after it has begun
 }
 
 // serve serves with one connection to the sandbox, and follows what it is to be like. The agent may be
@@ -174,13 +174,16 @@ func (v *serving) close() {
 func (v *serving) isReplaced() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return !v.state.Serving && v.state.Err == nil
+	return v.state != nil && !v.state.Serving && v.state.Err == nil
 }
 
 // replacedBy returns the generation of the far end that serves instead.
 func (v *serving) replacedBy() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.state == nil {
+		return 0
+	}
 	return v.state.Generation
 }
 
@@ -241,7 +244,7 @@ func (s *servings) serveNext(v *serving, policy *egressPolicy, generation uint64
 		},
 		Changed: func(state farend.State) {
 			v.mu.Lock()
-			v.state = state
+			v.state = &state
 			v.mu.Unlock()
 			s.stir()
 		},
