@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/internal/peers":        {"internal/delay"},
 	"pkg/gateway/internal/agentwrites":  {},
 	"pkg/gateway/agentsandbox":          {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
-	"pkg/gateway/e2b":                   {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway/e2b":                   {"pkg/egress", "pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/metrics":               {"pkg/egress", "pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},

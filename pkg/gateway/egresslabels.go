@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // What a create narrows its tenant's way out to is kept with the sandbox, in labels, so that any
@@ -36,8 +38,8 @@ func (o *order) setEgress() error {
 		return nil
 	}
 	o.spec.Egress = tenants.config(o.spec.Egress)
-	if o.AllowHosts == nil {
-		return nil
+	if err := o.confine(); err != nil || o.AllowHosts == nil {
+		return err
 	}
 	allowed := egress.Policy{Allow: tenants.AllowHosts}
 	rules := make([]string, len(o.AllowHosts))
@@ -61,6 +63,19 @@ func (o *order) setEgress() error {
 	}
 	maps.Copy(all, labels)
 	o.spec.Labels = all
+	return nil
+}
+
+// confine keeps commands from other ways out, if that is asked for.
+func (o *order) confine() error {
+	way := &o.spec.Egress
+	if !o.Confined || way.Require.AtLeast(wayout.Landlock) {
+		return nil
+	}
+	if way.Mode != wayout.Auto && !wayout.Level(way.Mode).AtLeast(wayout.Landlock) {
+		return &refusal{http.StatusNotImplemented, "unsupported", fmt.Sprintf("rules for the network are not supported for this tenant: in the mode %s commands of its sandboxes can leave by other ways", way.Mode)}
+	}
+	way.Require = wayout.Landlock
 	return nil
 }
 

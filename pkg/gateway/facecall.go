@@ -90,6 +90,15 @@ func (c *Call) Create(ctx context.Context, order NewSandbox) (s Sandbox, made bo
 	return out.Body, out.Status == http.StatusCreated, nil
 }
 
+// Egress returns what sandboxes of the tenant reach by the gateways; nil if these let none out.
+func (c *Call) Egress(ctx context.Context) (*Egress, error) {
+	policy, err := c.g.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Egress, nil
+}
+
 // unscoped refuses what a token for one sandbox does not admit.
 func (c *Call) unscoped() error {
 	if c.by.sandbox != "" {

@@ -35,6 +35,10 @@ type NewSandbox struct {
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	AllPublic   bool              `json:"all_public,omitempty" doc:"anybody may call any port, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
+
+	// Confined, for faces, keeps commands from ways out that the gateway does not serve: at the level
+	// landlock or a stronger one, or no sandbox is made.
+	Confined bool `json:"-"`
 }
 
 // GitSource is a repository: see [launcher.Git].

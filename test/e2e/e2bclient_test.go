@@ -19,11 +19,13 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The keys of three tenants, in the form that all versions of the SDK take. The last one may have no sandbox.
+// The keys of four tenants, in the form that all versions of the SDK take. The poor one may have no sandbox,
+// and those of the last one are let out.
 const (
 	e2bKey      = "e2b_00112233445566778899aabbccddeeff"
 	e2bOtherKey = "e2b_ffeeddccbbaa99887766554433221100"
 	e2bPoorKey  = "e2b_0123456789abcdef0123456789abcdef"
+	e2bOutKey   = "e2b_fedcba9876543210fedcba9876543210"
 )
 
 func TestE2BsClientsWork(t *testing.T) {
@@ -80,8 +82,9 @@ func installE2B(t *testing.T) string {
 func serveE2B(t *testing.T, c *launchertest.Cluster, kept, warm int, flags ...string) string {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys.yaml")
-	text := fmt.Sprintf("tenants:\n  acme: {pools: ['*'], keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n  poor: {quota: {cpu: 1m}, keys: [{sha256: %x}]}\n",
-		sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)), sha256.Sum256([]byte(e2bPoorKey)))
+	text := fmt.Sprintf("tenants:\n  acme: {pools: ['*'], keys: [{sha256: %x}]}\n  other: {keys: [{sha256: %x}]}\n  poor: {quota: {cpu: 1m}, keys: [{sha256: %x}]}\n"+
+		"  out: {keys: [{sha256: %x}], egress: {allow_hosts: ['a.site.test=127.0.0.1:*', 'b.site.test=127.0.0.1:*']}}\n",
+		sha256.Sum256([]byte(e2bKey)), sha256.Sum256([]byte(e2bOtherKey)), sha256.Sum256([]byte(e2bPoorKey)), sha256.Sum256([]byte(e2bOutKey)))
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func walkE2B(t *testing.T, client, url, version string, out io.Writer, env ...st
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "client.mjs", version, "server")
 	cmd.Dir = client
-	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "OTHER_KEY="+e2bOtherKey, "POOR_KEY="+e2bPoorKey)
+	cmd.Env = append(os.Environ(), "E2B_API_KEY="+e2bKey, "E2B_API_URL="+url, "E2B_SANDBOX_URL="+url, "OTHER_KEY="+e2bOtherKey, "POOR_KEY="+e2bPoorKey, "OUT_KEY="+e2bOutKey)
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = out, t.Output()
 	if err := cmd.Run(); err != nil {

@@ -99,7 +99,7 @@ func (c *control) begin(operation, name string) error {
 var (
 	errNoSandbox   = gateway.Fail(http.StatusNotFound, "no_sandbox", "there is no such sandbox")
 	errUnsupported = gateway.Fail(http.StatusNotImplemented, "unsupported",
-		"this is not supported: sandboxes of this gateway have no snapshots, forks, network rules, volumes and secrets of E2B's, and their templates are made by its operator")
+		"this is not supported: sandboxes of this gateway have no snapshots, forks, volumes and secrets of E2B's, and rules for the network only from their create, and their templates are made by its operator")
 )
 
 func (f *Face) serveControl(w http.ResponseWriter, r *http.Request, call *gateway.Call) {

@@ -38,27 +38,33 @@ func TestBothGenerationsMakeSandboxesAndKillThem(t *testing.T) {
 }
 
 func TestCreatesThatAreRefused(t *testing.T) {
-	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "Sandbox.create with allowInternetAccess: false", "Sandbox.create with network, iam, mcp, volumeMounts")
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "Sandbox.create with network.rules, egressProxy, maskRequestHost, httpsPorts", "Sandbox.create with iam, mcp, volumeMounts")
 	d := newDoor(t)
 	for body, want := range map[string]string{
-		`{"templateID":"missing"}`:                    `404 there is no template "missing": there are base, python`,
-		`{"templateID":"code-interpreter-v1"}`:        "501 the code interpreter is not supported",
-		`{"timeout":0}`:                               "400 timeout: 0 is not from 1 to",
-		`{"timeout":-1}`:                              "400 timeout: -1 is not",
-		`{"timeout":1e99}`:                            "400 the body: json",
-		`{"timeout":"soon"}`:                          "400 the body: json",
-		`{`:                                           "400 the body: ",
-		`[]`:                                          "400 the body: json",
-		`{"envVars":{"A=B":"c"}}`:                     `400 envVars: "A=B" cannot be set`,
-		`{"envVars":{"A":"\u0000"}}`:                  `400 envVars: "A" cannot be set`,
-		`{"metadata":{"a":1}}`:                        "400 the body: json",
-		`{"allow_internet_access":false}`:             "501 allow_internet_access: false is not supported",
-		`{"network":{"allowOut":["8.8.8.8"]}}`:        "501 network is not supported",
-		`{"network":{"rules":{"a.test":[]}}}`:         "501 network is not supported",
-		`{"iam":{"tokens":{}}}`:                       "501 iam is not supported",
-		`{"mcp":{"x":{}}}`:                            "501 mcp is not supported",
-		`{"volumeMounts":[{"name":"a","path":"/a"}]}`: "501 volumeMounts is not supported",
-		`{"templateID":"python"}`:                     "400 ", // the local backend has no images
+		`{"templateID":"missing"}`:                                      `404 there is no template "missing": there are base, python`,
+		`{"templateID":"code-interpreter-v1"}`:                          "501 the code interpreter is not supported",
+		`{"timeout":0}`:                                                 "400 timeout: 0 is not from 1 to",
+		`{"timeout":-1}`:                                                "400 timeout: -1 is not",
+		`{"timeout":1e99}`:                                              "400 the body: json",
+		`{"timeout":"soon"}`:                                            "400 the body: json",
+		`{`:                                                             "400 the body: ",
+		`[]`:                                                            "400 the body: json",
+		`{"envVars":{"A=B":"c"}}`:                                       `400 envVars: "A=B" cannot be set`,
+		`{"envVars":{"A":"\u0000"}}`:                                    `400 envVars: "A" cannot be set`,
+		`{"metadata":{"a":1}}`:                                          "400 the body: json",
+		`{"allow_internet_access":false}`:                               "501 allow_internet_access: false and network are not supported", // of a tenant without egress
+		`{"network":{"allowOut":["8.8.8.8"]}}`:                          "501 allow_internet_access: false and network are not supported",
+		`{"network":{"allowOut":[8]}}`:                                  "400 the body: json",
+		`{"network":{"rules":{"a.test":[]}}}`:                           "501 network.rules is not supported",
+		`{"network":{"egressProxy":{}}}`:                                "501 network.egressProxy is not supported",
+		`{"network":{"maskRequestHost":"a"}}`:                           "501 network.maskRequestHost is not supported",
+		`{"network":{"httpsPorts":[3000]}}`:                             "501 network.httpsPorts is not supported",
+		`{"network":{"denyOut":["8.8.8.8"]}}`:                           "501 network.denyOut of anything but 0.0.0.0/0 is not supported",
+		`{"network":{"denyOut":["::/0"]}}`:                              "501 network.denyOut of anything but 0.0.0.0/0 is not supported",
+		`{"iam":{"tokens":{}}}`:                                         "501 iam is not supported",
+		`{"mcp":{"x":{}}}`:                                              "501 mcp is not supported",
+		`{"volumeMounts":[{"name":"a","path":"/a"}]}`:                   "501 volumeMounts is not supported",
+		`{"templateID":"python"}`:                                       "400 ", // the local backend has no images
 		`{"metadata":{"a b":"` + strings.Repeat("x", 2000) + `"}}`:      "400 metadata: there is too much of it",
 		`{"metadata":{"a":"` + strings.Repeat(" ", 1<<20) + `"}}`:       "400 the body has more than 1048576 bytes",
 		`{"metadata":{` + strings.TrimSuffix(manyPairs(60), ",") + `}}`: "400 metadata: there is too much of it",

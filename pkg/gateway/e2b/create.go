@@ -32,27 +32,14 @@ type createRequest struct {
 	Volumes  []json.RawMessage `json:"volumeMounts"`
 }
 
-type networkRequest struct {
-	AllowOut []json.RawMessage          `json:"allowOut"`
-	DenyOut  []json.RawMessage          `json:"denyOut"`
-	Rules    map[string]json.RawMessage `json:"rules"`
-	Proxy    json.RawMessage            `json:"egressProxy"`
-	Public   *bool                      `json:"allowPublicTraffic"`
-	Host     *string                    `json:"maskRequestHost"`
-	HTTPS    []int                      `json:"httpsPorts"`
-}
-
 // asked reports whether there is something in what was kept as it came.
 func asked(text json.RawMessage) bool { return len(text) > 0 && string(text) != "null" }
 
 // check refuses what this gateway does not serve, so that nobody relies on it.
 func (in *createRequest) check() error {
-	what := ""
-	switch n := in.Network; {
-	case in.Internet != nil && !*in.Internet:
-		what = "allow_internet_access: false"
-	case n != nil && (len(n.AllowOut)+len(n.DenyOut)+len(n.Rules)+len(n.HTTPS) > 0 || asked(n.Proxy) || n.Host != nil):
-		what = "network"
+	what := in.Network.unserved()
+	switch {
+	case what != "":
 	case asked(in.IAM):
 		what = "iam"
 	case asked(in.MCP):
@@ -141,7 +128,10 @@ func (c *control) order(in *createRequest, usual time.Duration) (o gateway.NewSa
 	if o.Env, err = envOf(in.Env); err != nil {
 		return o, err
 	}
-	o.Labels, err = record{Template: in.Template, Started: time.Now().UTC(), Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}.labels(in.Metadata)
+	if err = c.narrow(&o, in); err != nil {
+		return o, err
+	}
+	o.Labels, err = record{Internet: in.Internet, Template: in.Template, Started: time.Now().UTC(), Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}.labels(in.Metadata)
 	seconds := int64(max(leastTimeout, life) / time.Second)
 	switch {
 	case in.AutoPause && in.AutoResume.Enabled:

@@ -67,6 +67,12 @@ func (d *door) writeKeys(keys ...string) {
 	for _, key := range keys {
 		text += fmt.Sprintf("    - sha256: %x\n", sha256.Sum256([]byte(key)))
 	}
+	d.replaceKeys(text)
+}
+
+// replaceKeys makes this the file of keys.
+func (d *door) replaceKeys(text string) {
+	d.Helper()
 	next := d.keys + ".next"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		d.Fatal(err)

@@ -21,6 +21,7 @@ type record struct {
 	Pauses   bool              `json:"p,omitempty"` // at its timeout, rather than to be killed
 	Resumes  bool              `json:"r,omitempty"` // by traffic
 	Started  time.Time         `json:"s,omitzero"`  // more exactly than launchers know it
+	Internet *bool             `json:"i,omitempty"` // what allow_internet_access said
 	Metadata map[string]string `json:"m,omitempty"` // that are no labels by themselves
 }
 

@@ -42,6 +42,8 @@ type detailed struct {
 	Token     string    `json:"envdAccessToken"`
 	Domain    string    `json:"domain,omitempty"`
 	Lifecycle lifecycle `json:"lifecycle"`
+	Internet  *bool     `json:"allowInternetAccess,omitempty"`
+	Network   network   `json:"network"`
 }
 
 type lifecycle struct {
@@ -91,6 +93,7 @@ func (c *control) describe(s *gateway.Listed) (described, record, bool) {
 type present struct {
 	described
 	record  record
+	network network
 	expires time.Time // zero if it does not end by a time
 }
 
@@ -103,7 +106,7 @@ func (c *control) present() (*present, error) {
 	if !ok {
 		return nil, errNoSandbox
 	}
-	return &present{d, r, s.ExpiresAt}, nil
+	return &present{d, r, networkOf(&s.Sandbox), s.ExpiresAt}, nil
 }
 
 func (c *control) get() error {
@@ -115,7 +118,10 @@ func (c *control) get() error {
 	if err != nil {
 		return err
 	}
-	out := detailed{described: p.described, Token: token, Domain: c.Domain(), Lifecycle: lifecycle{"kill", p.record.Resumes}}
+	out := detailed{
+		described: p.described, Token: token, Domain: c.Domain(), Lifecycle: lifecycle{"kill", p.record.Resumes},
+		Internet: p.record.Internet, Network: p.network,
+	}
 	if p.record.Pauses {
 		out.Lifecycle.OnTimeout = "pause"
 	}

@@ -60,10 +60,14 @@ async function unserved ({ sdk, sandbox, since }) {
   const { Sandbox, SandboxError } = sdk
   const refused = (promise, Class = SandboxError) => throwsOf(promise, Class, /not supported/)
 
-  await step('Sandbox.create with allowInternetAccess: false', 'internet access disabled', () => refused(Sandbox.create({ allowInternetAccess: false })), 'not served')
-
-  await step('Sandbox.create with network, iam, mcp, volumeMounts', 'rules for the network, identity, MCP servers, volumes', async () => {
+  await step('Sandbox.create with network.rules, egressProxy, maskRequestHost, httpsPorts', 'rules for the network without a way out', async () => {
+    await refused(Sandbox.create({ allowInternetAccess: false })) // of a tenant without egress
     await refused(Sandbox.create({ network: { denyOut: ['0.0.0.0/0'] } }))
+    await refused(Sandbox.create({ apiKey: process.env.OUT_KEY, network: { denyOut: ['8.8.8.8'] } }))
+    if (since('2.32.0')) await refused(Sandbox.create({ network: { maskRequestHost: 'host.test' } }))
+  }, 'not served')
+
+  await step('Sandbox.create with iam, mcp, volumeMounts', 'identity, MCP servers, volumes', async () => {
     await refused(Sandbox.create({ mcp: { invalid_server: {} } }))
     if (since('2.32.0')) await refused(Sandbox.create({ volumeMounts: { '/mnt': 'volume' } }))
     if (since('2.45.0')) await refused(Sandbox.create({ iam: { tokens: { a: { audience: 'a', tokenType: 'jwt' } } } }))
