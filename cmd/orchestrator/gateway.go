@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/gateway"
@@ -30,7 +29,8 @@ Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says 
 tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
 Kubernetes service accounts that it lists are let in, too, by tokens for the gateway's
 audience. Without --keys there is one tenant: its token is in the file that --token-file
-names, or gateway makes one up and prints it.
+names, or gateway makes one up and prints it. Its sandboxes reach the hosts of --allow-host
+and --credential by the gateway; with --keys the file says what each tenant's reach.
 
 The flags of "orchestrator up" say what a new sandbox is like.
 
@@ -57,8 +57,8 @@ type gatewayFlags struct {
 	audit    auditFlags
 	watched  telemetryFlags
 	e2b      e2bFlags
-	private  flagvalue.Prefixes
-	router   bool // serve as agent-sandbox's router
+	egress   *egressFlags // those of the one tenant, and of all sandboxes
+	router   bool         // serve as agent-sandbox's router
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -77,6 +77,7 @@ func gatewayCommand(a *app) *cobra.Command {
 		Short: "Serve sandboxes over HTTP",
 		Long:  gatewayHelp,
 		Example: `  orchestrator gateway --backend local --listen 127.0.0.1:8080
+  orchestrator gateway --allow-host github.com --credential GH_TOKEN@api.github.com
   orchestrator gateway --keys /etc/podagent/keys.yaml --domain sandboxes.example.com
   orchestrator gateway --keys /etc/podagent/keys.yaml --check`,
 		Args: takes(0, 0),
@@ -88,6 +89,8 @@ func gatewayCommand(a *app) *cobra.Command {
 			if a.backend.Value == throughGateway {
 				return usagef("a gateway is not for the remote backend, where it would only pass on to another")
 			}
+			opts.egress = &from.egress
+			opts.leaveToKeys()
 			spec, err := from.build(a)
 			if err != nil {
 				return err
@@ -105,6 +108,8 @@ func gatewayCommand(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&openAPI, "openapi", false, "print the description of the operations by OpenAPI, and serve nothing")
 	cmd.Flags().BoolVar(&check, "check", false, "check everything that a gateway with these flags needs, as doctor does, and serve nothing")
 	from = specFlags(cmd)
+	from.egress.defineServe(cmd)
+	from.egress.always = true
 	return cmd
 }
 
@@ -115,6 +120,9 @@ func (a *app) startGateway(ctx context.Context, o *gatewayFlags, spec launcher.S
 	}
 	l, err := a.launcher()
 	if err != nil {
+		return err
+	}
+	if err := o.checkOutward(ctx, a); err != nil {
 		return err
 	}
 	tenants, err := o.tenants(ctx, a)
@@ -131,7 +139,7 @@ func (a *app) startGateway(ctx context.Context, o *gatewayFlags, spec launcher.S
 	}
 	options := gateway.Options{
 		Faces: faces, Launcher: l, Tenants: tenants, Base: spec, Ledger: ledgerOf(l), Domain: o.domain, LinkKeys: links, Log: a.logger(),
-		EgressPrivate: o.private,
+		EgressPrivate: o.egress.private,
 	}
 	if o.sweep {
 		if options.Leader, err = leaderOf(l, a.logger()); err != nil {
@@ -157,8 +165,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost at the port of --listen, else by HTTPS, which a proxy has to provide without --tls-cert")
 	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
 	flags.BoolVar(&o.sweep, "sweep", true, "let one of the gateways over the same sandboxes remove what is over: see docs/gateway.md")
-	flags.Var(&o.private, "egress-private", privateHelp)
-	settings.Mark(flags, "egress-private", "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file",
+	settings.Mark(flags, "sweep", "listen", "allow-remote", "token-file", "keys", "service-accounts", "audience", "domain", "link-key-file",
 		"tls-cert", "tls-key", "health-listen", "drain-delay", "max-connections")
 	o.audit.define(cmd)
 	o.watched.define(cmd)
@@ -244,10 +251,10 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 		if len(token) < tokenSize {
 			return nil, usagef("the token in %s has %d bytes, and needs at least %d", o.http.tokenFile, len(token), tokenSize)
 		}
-		return gateway.OneTenant{Name: soleTenant, Token: token}, nil
+		return gateway.OneTenant{Name: soleTenant, Token: token, Egress: o.soleEgress()}, nil
 	}
 	o.madeUp = o.e2b.token()
-	return gateway.OneTenant{Name: soleTenant, Token: o.madeUp}, nil
+	return gateway.OneTenant{Name: soleTenant, Token: o.madeUp, Egress: o.soleEgress()}, nil
 }
 
 // keyFile returns the file of keys, without mistakes at the start.

@@ -55,7 +55,7 @@ func (o *gatewayFlags) examine(ctx context.Context, a *app, l launcher.Launcher)
 		{"certificate", func(context.Context) launcher.Finding { return o.checkCertificate(a) }},
 		{"keys", func(ctx context.Context) launcher.Finding { return o.checkKeys(ctx, a) }},
 		{"keys of links", func(context.Context) launcher.Finding { return o.checkLinkKeys() }},
-		{"ways out", func(context.Context) launcher.Finding { return o.checkEgress(a) }},
+		{"ways out", func(ctx context.Context) launcher.Finding { return o.checkEgress(ctx, a) }},
 		{"audit log", func(context.Context) launcher.Finding { return o.audit.checkLog() }},
 		{"key of the audit log", func(context.Context) launcher.Finding { return o.audit.checkKey() }},
 		{"ledger", func(ctx context.Context) launcher.Finding { return checkLedger(ctx, ledgerOf(l)) }},

@@ -42,6 +42,8 @@ type EgressCredential struct {
 	// ValueFile is the gateway's own file that has the value, without the newline at its end. It is read
 	// again when it changes. [Keys] take a relative path as one beside their own file.
 	ValueFile string `json:"value_file"`
+	// Value, unless nil, is the value itself, and ValueFile does not count: for a [OneTenant].
+	Value []byte `json:"-"`
 }
 
 // credentialName is what names of credentials look like.
@@ -112,7 +114,7 @@ func (c *EgressCredential) check() error {
 		return errors.New("the name must be that of an environment variable")
 	case len(c.Hosts) == 0:
 		return errors.New("it has no hosts")
-	case c.ValueFile == "":
+	case c.ValueFile == "" && c.Value == nil:
 		return errors.New("it has no value_file")
 	}
 	return nil

@@ -40,13 +40,13 @@ func (t *tenantEgress) secrets(ctx context.Context, g *Gateway, credentials []Eg
 
 // secret returns a credential with its value.
 func (c *EgressCredential) secret(file *reread.File) (egress.Secret, error) {
-	value, _, err := file.Read(c.ValueFile, egressValueLimit, keyFileTime)
-	if err != nil {
-		return egress.Secret{}, err
-	}
-	s := egress.Secret{
-		Name: c.Name, Env: c.Env, File: c.File, Prefix: c.Prefix, Hosts: c.Hosts, Headers: c.Headers,
-		Value: bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r")),
+	s := egress.Secret{Name: c.Name, Env: c.Env, File: c.File, Prefix: c.Prefix, Hosts: c.Hosts, Headers: c.Headers, Value: c.Value}
+	if c.Value == nil {
+		value, _, err := file.Read(c.ValueFile, egressValueLimit, keyFileTime)
+		if err != nil {
+			return egress.Secret{}, err
+		}
+		s.Value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
 	}
 	return s, s.Check()
 }
