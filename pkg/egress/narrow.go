@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Covers reports whether a rule allows nothing that the policy does not: neither another host, nor
-// another port, nor another address for a name. It is for who wants to be told early; Only holds in
-// any case.
+// Covers reports whether a rule is within the policy as one of Only is, or one of the hosts of a
+// [Secret]: with no other host and no other port. Such a rule names no address, so a name without
+// one is covered by a rule that pins it, whose address holds; a rule that pins a name to another
+// address is not covered. It is for who wants to be told early; Only holds in any case.
 func (p Policy) Covers(r Rule) bool {
 	if r.form == noHost || p.Only != nil && !(Policy{Allow: p.Only}).Covers(r) {
 		return false

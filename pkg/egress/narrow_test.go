@@ -69,6 +69,32 @@ func TestPolicyCoversOnlyRulesThatAllowNothingMore(t *testing.T) {
 	}
 }
 
+// A name that is pinned is not looked up, and keeps its address, whatever form of it narrows the policy.
+func TestCoveredNameKeepsItsAddress(t *testing.T) {
+	allow := rulesOf(t, "db.test=10.0.0.5:5432", "*.org:443", "a.org=10.0.0.6:443")
+	for text, want := range map[string]string{
+		"db.test:5432": "10.0.0.5", "db.test=10.0.0.5:5432": "10.0.0.5",
+		"a.org:443": "10.0.0.6", "*.org:443": "10.0.0.6", "a.org=10.0.0.6:443": "10.0.0.6",
+	} {
+		only := rulesOf(t, text)
+		if !(Policy{Allow: allow}).Covers(only[0]) {
+			t.Errorf("%s is not covered", text)
+		}
+		host := only[0].name
+		if only[0].form == suffix {
+			host = "a" + host
+		}
+		to, err := newTarget(host, only[0].portText()[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := Policy{Allow: allow, Only: only}.grant(to)
+		if err != nil || len(g.pinned) != 1 || g.pinned[0].String() != want {
+			t.Errorf("%s narrowed to %s: %v, %v, want %s", host, text, g.pinned, err, want)
+		}
+	}
+}
+
 // What narrows a policy allows nothing by itself, and names no address.
 func TestOnlyNarrowsAPolicy(t *testing.T) {
 	allow := rulesOf(t, "*:*", "db.test=10.0.0.5:5432")
