@@ -28,5 +28,24 @@ func CheckSecrets(secrets []Secret) error {
 
 // Provider returns a provider of the value. A session of package tools that has it among
 // its Redact removes the value from all that a model reads, should it get there; the
-// placeholder stays, since a model may need it.
+// placeholder stays. [Server.Redact] is for both.
 func (s Secret) Provider() secret.Provider { return secret.Static(string(s.Value)) }
+
+// Redact returns providers of what a session of package tools, which has them as its Redact, removes
+// from all that a model reads: each secret's value, by its name, and its placeholder, by its name and
+// "_PLACEHOLDER". The model then sees [REDACTED:GH_TOKEN_PLACEHOLDER] where a program shows the
+// placeholder, and can still use the variable or the file; it can't edit lines of files that have it.
+func (s *Server) Redact() map[string]secret.Provider {
+	all := map[string]secret.Provider{}
+	for _, h := range s.secrets.list() {
+		all[h.Name] = secret.Static(h.value())
+	}
+	for _, h := range s.secrets.list() {
+		name := h.Name + "_PLACEHOLDER"
+		for all[name] != nil { // another secret has this name
+			name += "_"
+		}
+		all[name] = secret.Static(h.placeholder)
+	}
+	return all
+}

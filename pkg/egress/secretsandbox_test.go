@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,7 @@ import (
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/tools"
 )
 
 // secretValue is what must not get into the sandbox.
@@ -271,6 +273,36 @@ func TestGitUsesASecretThatItNeverHas(t *testing.T) {
 		t.Errorf("the sandbox says %q, the server has %q", got, head)
 	}
 	searchFor(t, sandbox, secretValue)
+}
+
+// A model reads neither the value nor the placeholder, and its commands use the credential.
+func TestToolsRedactTheValueAndThePlaceholder(t *testing.T) {
+	sandbox := launchertest.Sandbox(t)
+	v := newVault(t, greeting)
+	s := v.let(t, sandbox, nil)
+	session := tools.New(sandbox, tools.Options{Redact: s.Redact()}, tools.Coding()...)
+	call := func(script string) string {
+		input, err := json.Marshal(map[string]string{"command": script})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := session.Call(t.Context(), "Bash", input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Text()
+	}
+	placeholder := strings.TrimSpace(in(t, sandbox, "echo $TOKEN"))
+	got := call("env; cat secrets/token; echo " + secretValue)
+	if strings.Contains(got, placeholder) || strings.Contains(got, secretValue) {
+		t.Errorf("the model reads %s", got)
+	}
+	if !strings.Contains(got, "TOKEN=[REDACTED:TOKEN_PLACEHOLDER]") || !strings.Contains(got, "[REDACTED:TOKEN]\n") {
+		t.Errorf("the model does not read what is left out: %s", got)
+	}
+	if got := call(`curl -sS -u "me:$TOKEN" ` + v.url()); !strings.Contains(got, "let in by HTTP") {
+		t.Error(got)
+	}
 }
 
 // The bundle has the roots that the image has.

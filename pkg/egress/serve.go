@@ -57,10 +57,11 @@ type Options struct {
 
 // Server is the far end of one sandbox.
 type Server struct {
-	proxy  *proxy
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // of the listener; set before done closes
+	proxy   *proxy
+	secrets *secretSet // nil without any
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // of the listener; set before done closes
 }
 
 // Serve makes the caller the far end of a sandbox's way out, until ctx ends, [Server.Close], or
@@ -100,6 +101,7 @@ func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, list
 		cancel()
 		t.remove(context.WithoutCancel(ctx))
 	})
+	s.secrets = o.secrets
 	if !l.Serving() { // the files of placeholders are those of the far end that serves
 		return s, nil
 	}
