@@ -2,6 +2,8 @@ package egress
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -21,17 +23,40 @@ type client struct {
 	head   *bytes.Reader // read from it, and to be read again
 	close  func() error
 	denied firsts
+	// life ends when the program is gone, though it may have sent what was not read yet, and when
+	// the connection is closed.
+	life context.Context
 }
 
 // newClient returns a client of a connection, which is closed once.
 func newClient(conn net.Conn, over func()) *client {
-	c := &client{Conn: conn, head: bytes.NewReader(nil)}
+	c := &client{Conn: conn, head: bytes.NewReader(nil), life: lifeOf(conn)}
 	c.close = sync.OnceValue(func() error {
 		defer over()
 		return conn.Close()
 	})
 	return c
 }
+
+// lifeOf returns the context of a connection that has one.
+func lifeOf(conn net.Conn) context.Context {
+	if l, ok := conn.(interface{ Context() context.Context }); ok {
+		return l.Context()
+	}
+	return context.Background()
+}
+
+// during returns a context that also ends with the client.
+func (c *client) during(ctx context.Context) context.Context {
+	if c.life.Done() == nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(c.life, func() { cancel(errProgramGone) })
+	return ctx
+}
+
+var errProgramGone = errors.New("the program is gone")
 
 // unread gives data back, in front of what is still to be read.
 func (c *client) unread(data []byte) {
@@ -83,15 +108,40 @@ func goodbye(c *client, answer []byte) {
 
 var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
-// splice carries bytes, ends and resets between two connections until both directions
-// have ended, and closes both.
-func splice(a, b halves) {
-	var both sync.WaitGroup
-	both.Go(func() { carry(a, b) })
-	carry(b, a)
-	both.Wait()
-	a.Close()
-	b.Close()
+// splice carries bytes, ends and resets between a client and a host until both directions have
+// ended, and closes both. first is called before anything of the client's is carried; if it returns
+// false, nothing is.
+func splice(c *client, host halves, gone time.Duration, first func() bool) {
+	done, sent := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(c.life, func() { release(c, host, sent, gone) })
+	go func() {
+		defer close(done)
+		carry(c, host) // what the host sends first need not wait for the client
+	}()
+	if first() {
+		carry(host, c)
+	} else {
+		reset(host)
+	}
+	close(sent)
+	<-done
+	stop()
+	c.Close()
+	host.Close()
+}
+
+// release ends the connection to a host whose client is gone, when all that the client has sent is
+// on its way. If the host does not take it, it gets a reset after a while.
+func release(c, host halves, sent <-chan struct{}, gone time.Duration) {
+	late := time.NewTimer(gone)
+	defer late.Stop()
+	select {
+	case <-sent:
+		host.Close()
+	case <-late.C:
+		reset(host)
+		reset(c)
+	}
 }
 
 // carry carries one direction. If it does not end well, it resets both connections.

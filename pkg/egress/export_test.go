@@ -17,6 +17,9 @@ const (
 	farEndRules  = "PODAGENT_TEST_FAR_END_RULES"
 )
 
+// Connections returns how many connections of the sandbox are open.
+func (s *Server) Connections() int { return len(s.proxy.slots) }
+
 // ServesAsFarEnd serves as the variables say, if they are set, until the process is killed or the
 // agent ends. It writes a line when it serves.
 func ServesAsFarEnd() (serves bool, err error) {

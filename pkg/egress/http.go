@@ -27,7 +27,7 @@ func (p *proxy) httpServer() *http.Server {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     discard, // of what the sandbox sends
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, clientKey{}, c)
+			return context.WithValue(c.(*client).during(ctx), clientKey{}, c)
 		},
 	}
 }

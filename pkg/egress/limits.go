@@ -27,6 +27,8 @@ const (
 	// that has failed.
 	mostAddresses = 8
 	nextAddress   = 300 * time.Millisecond
+	// goneTime is for what a program has sent to reach the host after the program is gone.
+	goneTime = 10 * time.Second
 	// goodbyeTime is for a client to take the answer before its connection closes.
 	goodbyeTime = time.Second
 )

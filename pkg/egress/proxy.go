@@ -40,7 +40,7 @@ type proxy struct {
 	away   chan struct{} // and for each that is turned away
 	server *http.Server
 
-	headerTime time.Duration
+	headerTime, goneTime time.Duration
 
 	http *httputil.ReverseProxy
 
@@ -65,6 +65,7 @@ func newProxy(opts Options, o opener) *proxy {
 		open:   map[*client]struct{}{},
 
 		headerTime: cmp.Or(opts.headerTime, headerTime),
+		goneTime:   cmp.Or(opts.goneTime, goneTime),
 	}
 	if p.dialer.resolver == nil {
 		p.dialer.resolver = net.DefaultResolver
@@ -143,7 +144,9 @@ func (p *proxy) admit(conn net.Conn) (*client, error) {
 		<-p.slots
 		return nil, err
 	}
-	return p.accept(admitted), nil
+	c := p.accept(admitted)
+	c.life = lifeOf(conn) // which the other one may not have
+	return c, nil
 }
 
 // accept gives a connection its slot back when it is closed.
@@ -185,7 +188,7 @@ func (p *proxy) begin(ctx context.Context, c *client, handlers *handoff) {
 	}
 	switch first[0] {
 	case socksVersion:
-		p.serveSOCKS(ctx, c)
+		p.serveSOCKS(c.during(ctx), c)
 	case socksVersion4:
 		p.deny(c, "", "", "", "SOCKS4 is not served: use SOCKS5")
 		goodbye(c, []byte{0, 91, 0, 0, 0, 0, 0, 0})

@@ -52,7 +52,7 @@ type Options struct {
 	// Roots verify the hosts of secrets; nil means those of this machine.
 	Roots *x509.CertPool
 
-	headerTime time.Duration // 0 means the one in limits.go
+	headerTime, goneTime time.Duration // 0 means the one in limits.go
 }
 
 // Server is the far end of one sandbox.

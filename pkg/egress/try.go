@@ -92,20 +92,10 @@ func (t *try) tunnel(ctx context.Context, c *client, l *link) {
 		return
 	}
 	t.proxy.pair(l, c)
-	// What the server sends first need not wait for the client.
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		carry(c, l)
-	}()
-	if _, err := t.check(c); isRefusal(err) {
-		reset(l)
-	} else {
-		carry(l, c) // which sees an end or an error again
-	}
-	<-done
-	c.Close()
-	l.Close()
+	splice(c, l, t.proxy.goneTime, func() bool {
+		_, err := t.check(c)
+		return !isRefusal(err) // carrying sees an end or another error again
+	})
 }
 
 // openTLS has the opener serve a client. What is not TLS goes through as it is.
@@ -133,7 +123,7 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 		return
 	}
 	t.proxy.pair(l, c)
-	splice(c, l)
+	splice(c, l, t.proxy.goneTime, func() bool { return true })
 }
 
 // dial connects to the host for the opener.

@@ -22,7 +22,7 @@ func (c *Client) begin(ctx context.Context, carry carrier, open *pb.DialOpen) (*
 	stop := context.AfterFunc(ctx, hangUp)
 	conn, err := c.openConn(life, carry, open)
 	if stop() && err == nil {
-		conn.hangUp = hangUp
+		conn.life, conn.hangUp = life, hangUp
 		conn.start()
 		return conn, nil
 	}

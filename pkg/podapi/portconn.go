@@ -24,7 +24,8 @@ import (
 // to go on with a foreign protocol.
 type portConn struct {
 	tunnel        *tunnel.Tunnel
-	hangUp        context.CancelFunc // ends the call
+	life          context.Context    // of the call
+	hangUp        context.CancelFunc // ends it
 	local, remote net.Addr
 
 	// Each direction is a pipe, and the caller has one end of it. Pipes have no
@@ -147,6 +148,10 @@ func (c *portConn) CloseWrite() error {
 	c.shut.Store(true)
 	return c.write.Close()
 }
+
+// Context returns a context that ends with the connection's call: when the connection is closed, or
+// when the agent's socket has failed, which Read may tell much later, or never.
+func (c *portConn) Context() context.Context { return c.life }
 
 // SetLinger sets what Close does, as that of a [net.TCPConn] does: with 0, Close
 // discards what the server does not have yet, and resets the connection.

@@ -92,7 +92,8 @@ const (
 // loopback, whose protocols (HTTP's CONNECT and absolute form, SOCKS5) the caller speaks. It
 // returns once the caller serves or stands by, and goes on until ctx ends, the listener is
 // closed or the agent is lost for good; cuts are bridged. Connections are like those of
-// [podapi.Client.Dial], and outlive the listener. The error is [podapi.ErrVersion] if the agent is too old.
+// [podapi.Client.Dial], and outlive the listener. Each has a method Context() context.Context, which
+// ends when its program is gone: also while nobody reads. The error is [podapi.ErrVersion] if the agent is too old.
 func Listen(ctx context.Context, client *podapi.Client, opts Options) (*Listener, error) {
 	l := &Listener{client: client, opts: opts, conns: make(chan net.Conn), slots: make(chan struct{}, maxOpening), first: make(chan State, 1), over: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)

@@ -28,6 +28,11 @@ const (
 	// server's, some stacks and a first window. If all of them are stuck, that is
 	// 64 MiB with the memory that they share.
 	maxConnections = 512
+	// The agent looks each presencePeriod whether the program at the other end of a connection is
+	// there. When it is not, others may take what it sent before, as long as they take something
+	// in mostStalls periods.
+	presencePeriod = 5 * time.Second
+	mostStalls     = 12
 	// callWorkers is how many goroutines wait for calls, so that most calls get a stack
 	// that has grown already. A call that finds none free gets a new goroutine. It is
 	// for short calls, of which few run at once.

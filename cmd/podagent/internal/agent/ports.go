@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -142,7 +143,7 @@ func (a *Agent) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn
 	go func() { received <- t.Receive() }() // the end of the call ends it
 	running.Go(func() { sent <- sendSocket(t, socket) })
 	running.Go(func() { delivered <- t.Deliver(socket) })
-	err := a.awaitClose(ctx, t, received, sent, delivered)
+	err := a.awaitClose(ctx, t, socket, received, sent, delivered)
 	if err != nil {
 		reset(socket)
 		t.Stop()
@@ -156,9 +157,16 @@ func (a *Agent) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn
 
 // awaitClose returns nil when the caller has closed, and all that it sent is
 // delivered.
-func (a *Agent) awaitClose(ctx context.Context, t *tunnel.Tunnel, received, sent, delivered <-chan error) error {
+func (a *Agent) awaitClose(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn, received, sent, delivered <-chan error) error {
+	look := time.NewTicker(presencePeriod)
+	defer look.Stop()
+	other := presence{socket: socket}
 	for {
 		select {
+		case <-look.C:
+			if other.isOver(sent == nil) {
+				return syscall.ECONNRESET
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-a.stopping:
