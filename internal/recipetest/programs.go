@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // node has the versions of Node and npm.
@@ -65,9 +67,20 @@ func Node(t testing.TB) string {
 	return dir
 }
 
-// Go returns a directory with the go command of this machine, in bin, and what it needs for what
+// Install writes Node, npm and Go into the workdir of a sandbox, and returns the variables for them.
+func Install(t testing.TB, c *podapi.Client, workdir string) (env []string) {
+	t.Helper()
+	for name, dir := range map[string]string{"node": Node(t), "go": goRoot(t)} {
+		if _, err := c.Push(t.Context(), dir, name, podapi.TransferOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{fmt.Sprintf("PATH=%s/node/.bin:%[1]s/go/bin:/usr/local/bin:/usr/bin:/bin", workdir), "GOROOT=" + workdir + "/go"}
+}
+
+// goRoot returns a directory with the go command of this machine, in bin, and what it needs for what
 // loads modules. It is the GOROOT of that.
-func Go(t testing.TB) string {
+func goRoot(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

@@ -35,7 +35,7 @@ type Recipe struct {
 
 const tunnelFailed = "CONNECT tunnel failed, response 403"
 
-// Recipes are those of docs/egress.md. The programs must be in PATH: see [Node] and [Go].
+// Recipes are those of docs/egress.md. The programs must be in PATH: see [Node] and [Install].
 var Recipes = []Recipe{
 	{"curl", "web.example.com", "curl -sSv https://$HOST:$PORT/ 2>log || { cat log; false; }", "hello", Reason, 1},
 	{"git", "git.example.com", "git clone -q https://$HOST:$PORT/r.git r && cat r/file", "hello", tunnelFailed, 1},

@@ -19,7 +19,6 @@ import (
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -31,7 +30,7 @@ func TestProgramsOfAPodUseTheWayOut(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			s, w := launchPrograms(t, launchertest.NewCluster(t, launcher.Restricted), level)
-			env := putPrograms(t, s)
+			env := recipetest.Install(t, s.Client, s.Workdir)
 			town := recipetest.Serve(t, nil)
 			harness.Put(t, s, "roots.pem", town.PEM)
 			env = append(env, recipetest.Trust(s.Workdir+"/roots.pem")...)
@@ -58,17 +57,6 @@ func launchPrograms(t *testing.T, c *launchertest.Cluster, level wayout.Level) (
 	spec.Pod.Image = launchertest.ProgramsImage
 	spec.Egress = wayout.Config{Mode: wayout.Mode(level), Require: level}
 	return harness.Launch(t, l, spec), w
-}
-
-// putPrograms writes Node, npm and Go into a sandbox, and returns the variables for them.
-func putPrograms(t *testing.T, s *launcher.Sandbox) (env []string) {
-	t.Helper()
-	for name, dir := range map[string]string{"node": recipetest.Node(t), "go": recipetest.Go(t)} {
-		if _, err := s.Push(t.Context(), dir, name, podapi.TransferOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return []string{fmt.Sprintf("PATH=%s/node/.bin:%[1]s/go/bin:/usr/local/bin:/usr/bin:/bin", s.Workdir), "GOROOT=" + s.Workdir + "/go"}
 }
 
 // farEnd is the far end of a sandbox's way out, and what it has decided.
