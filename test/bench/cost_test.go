@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -28,6 +29,9 @@ func BenchmarkCost(b *testing.B) {
 		side{name: "sandboxd", timed: theirs.startUp(b)},
 	).limit("limit", 30)
 	costOf(b, "idle", ours, theirs).limit("limit", 15)
+	serving := serveNothing(b, ours)
+	publish(b, newRow("cost", "memory (PSS), idle, with a far end that serves the way out", "MiB", once(ours.name, ours.memory(b)))).limit("limit", 15)
+	serving.Close()
 	for _, a := range []*agent{ours, theirs} {
 		a.stopped(b)
 		a.start(b)
@@ -38,6 +42,17 @@ func BenchmarkCost(b *testing.B) {
 	costOf(b, "after 64 files of 4 MiB and 64 processes at once", ours, theirs)
 	time.Sleep(10 * time.Second)
 	costOf(b, "ten seconds after that", ours, theirs)
+}
+
+// serveNothing makes this program the far end of an agent's way out, which allows nothing.
+func serveNothing(b *testing.B, a *agent) *egress.Server {
+	b.Helper()
+	s, err := egress.Serve(context.Background(), dialSocket(b, a.socket), egress.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(time.Second) // for everything that began with it to end
+	return s
 }
 
 // costOf adds the rows for the agents' current state.
@@ -55,6 +70,7 @@ func costOf(b *testing.B, when string, ours, theirs *agent) *row {
 type agent struct {
 	name    string
 	command []string
+	socket  string       // podagent's
 	answers func() error // reports whether the agent answers
 	load    func() error // gives the agent work
 	running *exec.Cmd
@@ -63,7 +79,7 @@ type agent struct {
 func podagentAgent(b *testing.B) *agent {
 	dir := b.TempDir()
 	socket := filepath.Join(dir, "s")
-	a := &agent{name: "podagent", command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
+	a := &agent{name: "podagent", socket: socket, command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
 	var client *podapi.Client
 	a.answers = func() error {
 		// A client would wait before its next try.

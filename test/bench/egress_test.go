@@ -27,7 +27,7 @@ const (
 	egressMemory  = 64
 	egressConns   = 500
 	egressChunk   = 64 << 10 // each of them sends so many bytes, and receives them
-	egressChunks  = 32       // and so often
+	egressChunks  = 16       // so often or more, until all have
 	fenceCost     = 0.05
 )
 

@@ -6,11 +6,13 @@
 //	get URL SIZE            receive a page
 //	connect HOST:PORT       connect to a host
 //	open HOST:PORT COUNT    open so many connections to command echo, and keep them
-//	echo SIZE ROUNDS        send this many bytes by each of those, and receive them; so often
+//	echo SIZE ROUNDS        send this many bytes again and again by each of those, and receive them,
+//	                        until each has got so many rounds of them; then end them all
 package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
@@ -21,6 +23,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -145,26 +148,54 @@ func (p *program) openAll(target string, count int) error {
 	return nil
 }
 
-// echoAll moves bytes by all connections at once, in both directions.
+// echoAll moves bytes by all connections at once, in both directions: each goes on until all have got
+// enough. Then it ends them.
 func (p *program) echoAll(size, rounds int) error {
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(context.Background())
+	defer context.AfterFunc(ctx, func() { // what failed must not leave the others to go on for ever
+		for _, conn := range p.open {
+			conn.Close()
+		}
+	})()
+	enough := make(chan struct{})
+	var missing atomic.Int64
+	missing.Store(int64(len(p.open)))
 	for _, conn := range p.open {
-		group.Go(func() error {
-			return writeAll(conn, size, rounds)
+		var sent int64
+		over := make(chan struct{})
+		group.Go(func() (err error) {
+			defer close(over)
+			sent, err = send(conn.(*net.TCPConn), size, enough)
+			return err
 		})
 		group.Go(func() error {
-			return receive(conn, int64(size)*int64(rounds))
+			if err := receive(conn, int64(size)*int64(rounds)); err != nil {
+				return err
+			}
+			if missing.Add(-1) == 0 {
+				close(enough)
+			}
+			more, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{conn}, make([]byte, bufferSize))
+			if <-over; err == nil && more+int64(size)*int64(rounds) != sent {
+				err = fmt.Errorf("%d bytes of %d came: %w", more, sent, io.ErrUnexpectedEOF)
+			}
+			return err
 		})
 	}
 	return group.Wait()
 }
 
-func writeAll(conn net.Conn, size, rounds int) error {
-	data := make([]byte, size)
-	for range rounds {
-		if _, err := conn.Write(data); err != nil {
-			return err
+// send sends chunks until it is enough, and then the end.
+func send(conn *net.TCPConn, size int, enough <-chan struct{}) (sent int64, err error) {
+	for data := make([]byte, size); ; {
+		select {
+		case <-enough:
+			return sent, conn.CloseWrite()
+		default:
+		}
+		n, err := conn.Write(data)
+		if sent += int64(n); err != nil {
+			return sent, err
 		}
 	}
-	return nil
 }
