@@ -153,28 +153,6 @@ func TestCreateNarrowsTheWayOutOfItsTenant(t *testing.T) {
 	d.untilRun("a", "job-1", get("b.test", port), "no rule allows b.test")
 }
 
-func TestPoliciesOfTheWayOutAreChecked(t *testing.T) {
-	for text, want := range map[string]string{
-		"mode: strict":                              `mode: "strict" is not`,
-		"require: advisory":                         `require: "advisory" is not`,
-		"mode: advisory, require: landlock":         "never comes up to",
-		"local_ports: [70000]":                      "local_ports",
-		"allow_hosts: ['https://a/']":               `not a URL`,
-		"connections: -1":                           "negative",
-		"credentials: [{name: A}]":                  "no hosts",
-		"credentials: [{name: 'a b'}]":              "environment variable",
-		"hosts: [a.test]":                           `unknown field`,
-		"credentials: [{name: A, hosts: [a.test]}]": "no value_file",
-		"credentials: [{name: A, hosts: [a.test], value_file: a}, {name: A, hosts: [a.test], value_file: a}]": "twice",
-	} {
-		d := newDoor(t)
-		d.writeKeys(fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %s\n    egress: {%s}\n", hashOf("a"), text))
-		if err := (&gateway.Keys{Path: d.keys}).Load(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-}
-
 // What a sandbox tries to reach is in the log of its tenant alone. Of many tries none is lost: those that
 // are not told one by one are counted.
 func TestTriesOfSandboxesAreInTheAuditLog(t *testing.T) {

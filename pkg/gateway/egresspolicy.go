@@ -1,10 +1,7 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/podagent/podagent/pkg/egress"
@@ -46,45 +43,6 @@ type EgressCredential struct {
 	Value []byte `json:"-"`
 }
 
-// credentialName is what names of credentials look like.
-var credentialName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-
-// check returns what is wrong with it. Credentials are checked further by package egress, with their
-// values.
-func (e *Egress) check() error {
-	if e == nil {
-		return nil
-	}
-	if _, err := wayout.ParseMode(string(e.Mode)); e.Mode != "" && err != nil {
-		return fmt.Errorf("mode: %w", err)
-	}
-	if _, err := wayout.ParseRequired(string(e.Require)); e.Require != "" && err != nil {
-		return fmt.Errorf("require: %w", err)
-	}
-	if mode := e.config(wayout.Config{}).Mode; e.Require != wayout.Open && mode != wayout.Auto && !wayout.Level(mode).AtLeast(e.Require) {
-		return fmt.Errorf("require: the mode %s never comes up to %s", mode, e.Require)
-	}
-	switch {
-	case e.Connections < 0:
-		return errors.New("connections is negative")
-	case len(e.AllowHosts) > egressRules:
-		return fmt.Errorf("allow_hosts has %d rules: the most is %d", len(e.AllowHosts), egressRules)
-	case len(e.Credentials) > egressCredentials:
-		return fmt.Errorf("credentials has %d: the most is %d", len(e.Credentials), egressCredentials)
-	}
-	names := map[string]bool{}
-	for _, c := range e.Credentials {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("credentials: %.80q: %w", c.Name, err)
-		}
-		if names[c.Name] {
-			return fmt.Errorf("credentials: %q is there twice", c.Name)
-		}
-		names[c.Name] = true
-	}
-	return nil
-}
-
 // config returns what a sandbox is made with: what the tenant's says, and no less than what the gateway's
 // own flags say of all sandboxes.
 func (e *Egress) config(all wayout.Config) wayout.Config {
@@ -106,18 +64,6 @@ func (e *Egress) config(all wayout.Config) wayout.Config {
 		c.Mode = wayout.Auto // it may come up to what the gateway's flags require
 	}
 	return c
-}
-
-func (c *EgressCredential) check() error {
-	switch {
-	case !credentialName.MatchString(c.Name):
-		return errors.New("the name must be that of an environment variable")
-	case len(c.Hosts) == 0:
-		return errors.New("it has no hosts")
-	case c.ValueFile == "" && c.Value == nil:
-		return errors.New("it has no value_file")
-	}
-	return nil
 }
 
 // besides makes the paths of values that are relative paths beside a file.

@@ -40,15 +40,20 @@ func (t *tenantEgress) secrets(ctx context.Context, g *Gateway, credentials []Eg
 
 // secret returns a credential with its value.
 func (c *EgressCredential) secret(file *reread.File) (egress.Secret, error) {
-	s := egress.Secret{Name: c.Name, Env: c.Env, File: c.File, Prefix: c.Prefix, Hosts: c.Hosts, Headers: c.Headers, Value: c.Value}
-	if c.Value == nil {
-		value, _, err := file.Read(c.ValueFile, egressValueLimit, keyFileTime)
+	value := c.Value
+	if value == nil {
+		data, _, err := file.Read(c.ValueFile, egressValueLimit, keyFileTime)
 		if err != nil {
 			return egress.Secret{}, err
 		}
-		s.Value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
+		value = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
 	}
+	s := c.withValue(value)
 	return s, s.Check()
+}
+
+func (c *EgressCredential) withValue(value []byte) egress.Secret {
+	return egress.Secret{Name: c.Name, Env: c.Env, File: c.File, Prefix: c.Prefix, Hosts: c.Hosts, Headers: c.Headers, Value: value}
 }
 
 // CheckCredentials returns what is wrong with the credentials of the way out, with their values.

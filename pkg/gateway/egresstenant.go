@@ -23,6 +23,7 @@ type tenantEgress struct {
 
 	values   map[string]*reread.File // of credentials, by their paths
 	troubles map[string]string       // what was last wrong with a credential, by its name
+	wrong    string                  // what was last wrong with the policy
 }
 
 // egressPolicy is an Egress as far ends need it. It does not change.
@@ -52,7 +53,10 @@ func (t *tenantEgress) policy(ctx context.Context, g *Gateway) *egressPolicy {
 		return nil
 	}
 	t.told = now
-	next := newEgressPolicy(policy.Egress)
+	var next *egressPolicy
+	if t.isUsable(ctx, g, policy.Egress) {
+		next = newEgressPolicy(policy.Egress)
+	}
 	if next != nil {
 		next.secrets = t.secrets(ctx, g, policy.Egress.Credentials)
 		next.credentials = digestOfSecrets(next.secrets)
@@ -61,6 +65,20 @@ func (t *tenantEgress) policy(ctx context.Context, g *Gateway) *egressPolicy {
 		t.last = next
 	}
 	return t.last
+}
+
+// isUsable reports whether a policy has no mistakes. One with some, of Tenants that do not check theirs, lets
+// nobody out, which is logged when it is new.
+func (t *tenantEgress) isUsable(ctx context.Context, g *Gateway, e *Egress) bool {
+	wrong := ""
+	if err := e.check(); err != nil {
+		wrong = err.Error()
+	}
+	if wrong != t.wrong && wrong != "" {
+		g.Log.ErrorContext(ctx, "no sandbox of a tenant is let out: its egress has a mistake", "tenant", t.name, "error", wrong)
+	}
+	t.wrong = wrong
+	return wrong == ""
 }
 
 func newEgressPolicy(e *Egress) *egressPolicy {

@@ -154,6 +154,7 @@ const (
 	// may serve at once: a connection is kept for longer than its policy's credentials by none.
 	egressRules              = 1000
 	egressCredentials        = 64
+	egressPorts              = 64 // as launchers take
 	egressConnections        = 4096
 	defaultEgressConnections = 512
 	egressServings           = 4

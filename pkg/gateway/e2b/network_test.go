@@ -94,7 +94,7 @@ func TestCreatesBeyondTheirTenantsWayOutAreRefused(t *testing.T) {
 // In a mode that leaves commands other ways, who asks for rules does not get a sandbox that ignores them.
 func TestCreateDoesNotNarrowWhatOnlyAdvises(t *testing.T) {
 	for _, mode := range []string{"advisory", "off"} {
-		d := letOut(t, fmt.Sprintf("mode: %q", mode))
+		d := letOut(t, "mode: "+mode)
 		if got := d.call("POST", "/v2/sandboxes", `{"allow_internet_access":false}`, http.StatusNotImplemented, nil); !strings.Contains(got.text, "not supported for this tenant: in the mode "+mode) {
 			t.Error(got.text)
 		}

@@ -4,6 +4,7 @@ package wayout
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -57,6 +58,15 @@ const (
 	// Auto takes the strongest level that there can be.
 	Auto Mode = "auto"
 )
+
+// UnmarshalJSON reads a mode, and false as [Off], which is what YAML makes of the word without quotes.
+func (m *Mode) UnmarshalJSON(text []byte) error {
+	if string(text) == "false" {
+		*m = Off
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(m))
+}
 
 // ParseMode returns the mode with this name.
 func ParseMode(name string) (Mode, error) {
