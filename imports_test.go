@@ -17,12 +17,14 @@ const module = "github.com/podagent/podagent/"
 // mayImport lists the allowed imports. A package that is not listed may not import
 // any of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "pkg/podapi/wayout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/podagent/internal/isolate", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/admission": {},
-	"cmd/podagent/internal/confine":   {},
+	"cmd/podagent/internal/confine":   {"cmd/podagent/internal/landlock"},
+	"cmd/podagent/internal/isolate":   {"cmd/podagent/internal/landlock", "pkg/podapi/isolation"},
+	"cmd/podagent/internal/landlock":  {},
 	"cmd/podagent/internal/egress":    {},
 	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
-	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
 	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
@@ -40,7 +42,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/egress", "pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"internal/delay", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"internal/delay", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
@@ -78,11 +80,12 @@ var mayImport = map[string][]string{
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/tools/examples/host":           {"pkg/tools", "pkg/tools/secret", "pkg/tools/sessionstore", "pkg/launcher", "pkg/podapi"},
-	"pkg/podapi":                        {"internal/delay", "pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/podapi/wayout", "pkg/fsops"},
+	"pkg/podapi":                        {"internal/delay", "pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops"},
 	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
 	"pkg/egress":                        {"pkg/egress/farend", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
+	"pkg/podapi/isolation":              {},
 	"pkg/podapi/wayout":                 {},
 	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/opener", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch", "pkg/procfs"},
 	"pkg/procfs":                        {},

@@ -16,6 +16,8 @@ import (
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/cmd/podagent/internal/isolate"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -108,6 +110,8 @@ func status(err error, stderr io.Writer) int {
 		return exitUsage
 	case errors.Is(err, agent.ErrWayOut):
 		return wayout.ExitStatus
+	case errors.Is(err, isolate.ErrUnavailable):
+		return isolation.ExitStatus
 	case render.SearchFailed(err):
 		return render.ExitSearchFailed
 	}

@@ -45,8 +45,11 @@ const memoryLimit = 56 << 20
 const gcPercent = 300
 
 func serve(ctx context.Context, args []string, stdout io.Writer) error {
-	config, err := serveConfig(args, stdout)
+	config, view, err := serveConfig(args, stdout)
 	if err != nil {
+		return err
+	}
+	if done, err := isolated(&config, view); done || err != nil {
 		return err
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -80,21 +83,22 @@ func outliveSignals() {
 }
 
 // serveConfig reads the flags, and the environment for those that are not given.
-func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
-	config := agent.Config{Version: wire.Version(), Env: processEnv(os.Environ()), Alone: true}
+func serveConfig(args []string, stdout io.Writer) (config agent.Config, view isolationFlags, err error) {
+	config = agent.Config{Version: wire.Version(), Env: processEnv(os.Environ()), Alone: true}
 	level := slog.LevelInfo
 	flags := serveFlags(&config, &level)
+	view.define(flags)
 	if err := parse(flags, args, "serve [flags] [-- COMMAND...]\n\nCOMMAND runs beside the agent. Its output goes to the agent's, and when it ends, the\nagent exits with its status. The environment can give every flag: --log-level by "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
-		return config, err
+		return config, view, err
 	}
 	if err := fromEnvironment(flags); err != nil {
-		return config, err
+		return config, view, err
 	}
 	if i := len(args) - flags.NArg() - 1; flags.NArg() > 0 && (i < 0 || args[i] != "--") {
-		return config, usageError{fmt.Errorf("serve takes a command behind --, but got %q", flags.Args())}
+		return config, view, usageError{fmt.Errorf("serve takes a command behind --, but got %q", flags.Args())}
 	}
 	if config.IdleTimeout < 0 {
-		return config, usageError{fmt.Errorf("the idle timeout is negative: %v", config.IdleTimeout)}
+		return config, view, usageError{fmt.Errorf("the idle timeout is negative: %v", config.IdleTimeout)}
 	}
 	if config.Egress.Require != wayout.Open && config.Egress.Mode == "" {
 		config.Egress.Mode = wayout.Auto
@@ -107,9 +111,8 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 		config.TerminationLog = terminationLog
 	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	var err error
 	config.Workdir, err = filepath.Abs(config.Workdir)
-	return config, err
+	return config, view, err
 }
 
 // serveFlags defines the flags, which change config and level.

@@ -27,7 +27,7 @@ func TestKeysOnTheCommandLineReplaceTheEnvironments(t *testing.T) {
 		{nil, keys[:1]},
 		{[]string{"--authorized-key", keys[1].String(), "--authorized-key", keys[2].String()}, keys[1:]},
 	} {
-		config, err := serveConfig(tt.args, io.Discard)
+		config, _, err := serveConfig(tt.args, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestJournalsAreInTheTemporaryDirectoryUnlessToldOtherwise(t *testing.T) {
 		{[]string{"--journal-dir="}, "/from/env", nil},
 	} {
 		t.Setenv("PODAGENT_JOURNAL_DIR", tt.env)
-		config, err := serveConfig(tt.args, io.Discard)
+		config, _, err := serveConfig(tt.args, io.Discard)
 		if err != nil || strings.Join(config.JournalDirs, " ") != strings.Join(tt.want, " ") {
 			t.Errorf("with %q and %q in the environment: %q, %v, want %q", tt.args, tt.env, config.JournalDirs, err, tt.want)
 		}

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -31,7 +33,7 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 	defer out.Close()
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
-	cmd := exec.Command(binary, append([]string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}, egressFlags(p.Egress)...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}, slices.Concat(egressFlags(p.Egress), p.Isolation.flags())...)...)
 	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
@@ -65,15 +67,27 @@ func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 		}
 		select {
 		case <-agent.ended:
-			if exit, ok := errors.AsType[*exec.ExitError](agent.err); ok && exit.ExitCode() == wayout.ExitStatus {
-				return fmt.Errorf("%w: the agent ended at once: %s", ErrEgress, p.lastLog())
-			}
-			return fmt.Errorf("the agent ended at once (%v): %s", exitText(agent.err), p.lastLog())
+			return agent.whyEnded(p.lastLog())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}
+}
+
+// whyEnded returns why an agent ended that did not come to serve, given what it logged last.
+func (a *agentProcess) whyEnded(logged string) error {
+	status := 0
+	if exit, ok := errors.AsType[*exec.ExitError](a.err); ok {
+		status = exit.ExitCode()
+	}
+	switch status {
+	case wayout.ExitStatus:
+		return fmt.Errorf("%w: the agent ended at once: %s", ErrEgress, logged)
+	case isolation.ExitStatus:
+		return fmt.Errorf("%w: the agent ended at once: %s", ErrIsolation, logged)
+	}
+	return fmt.Errorf("the agent ended at once (%v): %s", exitText(a.err), logged)
 }
 
 // exitText says how a process ended, given the error of its Wait.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -71,10 +72,14 @@ func checkEgressPorts(e wayout.Config) *SpecError {
 	return nil
 }
 
-// checkLocalEgress checks the Egress of a sandbox without a pod, whose network is this machine's.
-func (s *Spec) checkLocalEgress() error {
+// checkEgress checks the Egress of a sandbox without a pod, whose network is this machine's unless it has
+// one of its own.
+func (l *Local) checkEgress(s *Spec) error {
 	if problem := s.checkEgress(); problem != nil {
 		return problem
+	}
+	if l.Isolation == isolation.Auto || l.Isolation == isolation.Mode(isolation.Namespaces) {
+		return nil
 	}
 	const why = "is network, but a local sandbox has the network of this machine: landlock is the strongest there"
 	switch {

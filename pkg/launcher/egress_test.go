@@ -37,7 +37,7 @@ func TestEgressThatCannotBeMet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Egress: test.egress, Pod: Pod{Image: "image"}}
-			for way, err := range map[string]error{"pod": spec.validatePod(), "local": spec.checkLocalEgress()} {
+			for way, err := range map[string]error{"pod": spec.validatePod(), "local": new(Local).checkEgress(&spec)} {
 				if wrong, ok := errors.AsType[*SpecError](err); !ok || wrong.Field != test.field {
 					t.Errorf("%s: %v", way, err)
 				}
@@ -51,9 +51,9 @@ func TestEgressThatCannotBeMet(t *testing.T) {
 	}
 }
 
-func TestLocalSandboxCannotHaveANetworkOfItsOwn(t *testing.T) {
+func TestLocalSandboxWithoutNamespacesHasNoNetworkOfItsOwn(t *testing.T) {
 	for field, egress := range map[string]wayout.Config{"Egress.Mode": {Mode: wayout.Mode(wayout.Network)}, "Egress.Require": {Require: wayout.Network}} {
-		if wrong, ok := errors.AsType[*SpecError]((&Spec{Egress: egress}).checkLocalEgress()); !ok || wrong.Field != field {
+		if wrong, ok := errors.AsType[*SpecError](new(Local).checkEgress(&Spec{Egress: egress})); !ok || wrong.Field != field {
 			t.Errorf("%+v: %v", egress, wrong)
 		}
 	}

@@ -30,10 +30,11 @@ import (
 
 // Errors of launchers.
 var (
-	ErrNotFound = errors.New("no such sandbox")
-	ErrPaused   = errors.New("the sandbox is paused") // it has no pod, but its files are kept: see [Kubernetes.Resume]
-	ErrNoAgent  = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
-	ErrEgress   = errors.New("commands can leave the sandbox by other ways than its proxy") // and must not: see Spec.Egress
+	ErrNotFound  = errors.New("no such sandbox")
+	ErrPaused    = errors.New("the sandbox is paused") // it has no pod, but its files are kept: see [Kubernetes.Resume]
+	ErrNoAgent   = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+	ErrIsolation = errors.New("the sandbox cannot be isolated as required")                  // see Local.Isolation
+	ErrEgress    = errors.New("commands can leave the sandbox by other ways than its proxy") // and must not: see Spec.Egress
 )
 
 // maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and

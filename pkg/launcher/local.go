@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // Local runs each sandbox's agent as a process on this Linux machine. It isolates
@@ -22,14 +24,18 @@ type Local struct {
 	StateDir string
 	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
 	Agent string
-	Log   *slog.Logger // gets what the launcher does; nil discards it
+	// Isolation says what keeps new sandboxes from the rest of this machine. Empty means nothing does.
+	// A level that there cannot be is [ErrIsolation].
+	Isolation isolation.Mode
+	Readable  []string     // absolute paths that isolated sandboxes can read, besides the system's
+	Log       *slog.Logger // gets what the launcher does; nil discards it
 }
 
 var _ Launcher = (*Local)(nil)
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
-	if err := errors.Join(spec.Validate(), spec.checkNoPod(), spec.checkLocalEgress()); err != nil {
+	if err := errors.Join(spec.Validate(), spec.checkNoPod(), l.checkIsolation(), l.checkEgress(&spec)); err != nil {
 		return nil, err
 	}
 	deletes := spec.deletes()

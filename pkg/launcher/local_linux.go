@@ -25,7 +25,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
-		if err := p.create(ctx, spec); err != nil {
+		if err := p.create(ctx, spec, isolationRecord{l.Isolation, l.Readable}); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -126,7 +126,7 @@ func (p place) dial(ctx context.Context, configure bool, started *agentProcess) 
 		}
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir, Egress: info.Egress}, nil
+	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir, Egress: info.Egress, Isolation: info.Isolation}, nil
 }
 
 func (l *Local) terminate(ctx context.Context, id string) error {
@@ -154,8 +154,10 @@ func (l *Local) remove(ctx context.Context, p place) error {
 	if err := endLeftovers(ctx, p); err != nil {
 		return err
 	}
-	if err := removeTree(ctx, p.path(workspace)); err != nil {
-		return err
+	for _, dir := range []string{ownTemp, ownHome, workspace} {
+		if err := removeTree(ctx, p.path(dir)); err != nil {
+			return err
+		}
 	}
 	return os.RemoveAll(p.dir)
 }

@@ -21,6 +21,8 @@ const (
 	socketFile = "agent.sock"
 	logFile    = "agent.log"
 	workspace  = "workspace"
+	ownHome    = "home" // this and the next are of isolated sandboxes
+	ownTemp    = "tmp"
 )
 
 // record is what the launcher remembers of a sandbox.
@@ -33,6 +35,8 @@ type record struct {
 	Env       [][]byte      `json:"env,omitempty"`
 	Protected [][]byte      `json:"protected,omitempty"`
 	Egress    wayout.Config `json:"egress,omitzero"`
+
+	Isolation isolationRecord `json:"isolation,omitzero"`
 }
 
 // place is the location of a sandbox's state.
@@ -70,11 +74,11 @@ func (p *place) load() error {
 
 // create creates the sandbox's directory and record. The record comes last: a
 // directory without one is no sandbox, and its creation starts over.
-func (p *place) create(ctx context.Context, spec Spec) error {
+func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress()}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}
@@ -83,6 +87,11 @@ func (p *place) create(ctx context.Context, spec Spec) error {
 	}
 	if err := os.MkdirAll(p.Workdir, 0o755); err != nil {
 		return err
+	}
+	if isolation.on() {
+		if err := errors.Join(os.Mkdir(p.path(ownHome), 0o700), os.Mkdir(p.path(ownTemp), 0o700)); err != nil {
+			return err
+		}
 	}
 	return p.save(ctx, &spec)
 }

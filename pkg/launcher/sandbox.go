@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -17,7 +18,8 @@ type Sandbox struct {
 	ID      string // names the sandbox
 	Workdir string // where relative paths start, as a path in the sandbox
 	// Egress says how commands could leave the sandbox when it was opened. Behind a gateway only Info has it.
-	Egress wayout.Info
+	Egress    wayout.Info
+	Isolation isolation.Info // what keeps a sandbox of [Local] from its machine
 	// Created says that this Launch made the sandbox, not just a pod for kept files.
 	Created bool
 	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -22,6 +23,7 @@ type Info struct {
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Confinement                  []string // what the kernel keeps processes within
 	Egress                       wayout.Info
+	Isolation                    isolation.Info // of an agent without a pod
 	Protected                    []ProtectedPath
 	Idle                         time.Duration // since the agent last worked, or bytes passed to a port; 0 for now
 	IdleTimeout                  time.Duration // how long it may be idle before it ends by itself; 0 means for ever
@@ -70,6 +72,7 @@ func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
 		Capabilities:  r.Capabilities,
 		Confinement:   r.Confinement,
 		Egress:        egressFromProto(r.Egress),
+		Isolation:     isolation.Info{Level: isolation.Level(r.Isolation.GetLevel()), Missing: r.Isolation.GetMissing()},
 		OS:            r.Os,
 		Arch:          r.Arch,
 
@@ -112,6 +115,7 @@ func checkInfo(r *pb.InfoResponse) error {
 		checkNumbers("a time", r.Idle, r.IdleTimeout),
 		checkTime(r.Expires),
 		checkText("the level of egress", r.Egress.GetLevel()), checkText("why it is not stronger", r.Egress.GetMissing()),
+		checkText("the level of isolation", r.Isolation.GetLevel()), checkText("why it is not stronger", r.Isolation.GetMissing()),
 	)
 }
 

@@ -27,6 +27,7 @@ var classes = []struct {
 	{launcher.ErrOwned, "owned"},
 	{launcher.ErrDrift, "drift"},
 	{launcher.ErrEgress, "egress"},
+	{launcher.ErrIsolation, "isolation"},
 	{launcher.ErrImage, "image"},
 	{launcher.ErrCannotStart, "cannot_start"},
 	{launcher.ErrCrashLoop, "crash_loop"},

@@ -922,7 +922,9 @@ type InfoResponse struct {
 	// keychain is the one that replaces the keys of callers: see ConfigureRequest.
 	Keychain string `protobuf:"bytes,19,opt,name=keychain,proto3" json:"keychain,omitempty"`
 	// egress is the way out of processes. Agents without the capability "egress" leave it empty.
-	Egress        *EgressInfo `protobuf:"bytes,20,opt,name=egress,proto3" json:"egress,omitempty"`
+	Egress *EgressInfo `protobuf:"bytes,20,opt,name=egress,proto3" json:"egress,omitempty"`
+	// isolation is what keeps an agent without a pod from the rest of its machine.
+	Isolation     *IsolationInfo `protobuf:"bytes,21,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1097,6 +1099,69 @@ func (x *InfoResponse) GetEgress() *EgressInfo {
 	return nil
 }
 
+func (x *InfoResponse) GetIsolation() *IsolationInfo {
+	if x != nil {
+		return x.Isolation
+	}
+	return nil
+}
+
+// IsolationInfo says how a sandbox that is a process of a machine is isolated from it.
+type IsolationInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// level is "namespaces", with a file system, processes and a network of its own, or
+	// "landlock", by rules of the kernel. Empty means that nothing isolates it.
+	Level string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
+	// missing says why the level is not a stronger one.
+	Missing       string `protobuf:"bytes,2,opt,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IsolationInfo) Reset() {
+	*x = IsolationInfo{}
+	mi := &file_podapi_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IsolationInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IsolationInfo) ProtoMessage() {}
+
+func (x *IsolationInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IsolationInfo.ProtoReflect.Descriptor instead.
+func (*IsolationInfo) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *IsolationInfo) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *IsolationInfo) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
 // EgressInfo says how processes can leave the sandbox by the network.
 type EgressInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1116,7 +1181,7 @@ type EgressInfo struct {
 
 func (x *EgressInfo) Reset() {
 	*x = EgressInfo{}
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1193,7 @@ func (x *EgressInfo) String() string {
 func (*EgressInfo) ProtoMessage() {}
 
 func (x *EgressInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1206,7 @@ func (x *EgressInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressInfo.ProtoReflect.Descriptor instead.
 func (*EgressInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EgressInfo) GetLevel() string {
@@ -1183,7 +1248,7 @@ type ProtectedPath struct {
 
 func (x *ProtectedPath) Reset() {
 	*x = ProtectedPath{}
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1260,7 @@ func (x *ProtectedPath) String() string {
 func (*ProtectedPath) ProtoMessage() {}
 
 func (x *ProtectedPath) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1273,7 @@ func (x *ProtectedPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProtectedPath.ProtoReflect.Descriptor instead.
 func (*ProtectedPath) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{6}
+	return file_podapi_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ProtectedPath) GetPath() []byte {
@@ -1243,7 +1308,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1320,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1333,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{7}
+	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Limits) GetMessageBytes() int64 {
@@ -1314,7 +1379,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1391,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1404,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{8}
+	return file_podapi_proto_rawDescGZIP(), []int{9}
 }
 
 // StatsResponse has numbers of the container with the agent, which is included. What
@@ -1380,7 +1445,7 @@ type StatsResponse struct {
 
 func (x *StatsResponse) Reset() {
 	*x = StatsResponse{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1457,7 @@ func (x *StatsResponse) String() string {
 func (*StatsResponse) ProtoMessage() {}
 
 func (x *StatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1470,7 @@ func (x *StatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
 func (*StatsResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StatsResponse) GetTime() int64 {
@@ -1558,7 +1623,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1635,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1648,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConfigureRequest) GetEnv() [][]byte {
@@ -1657,7 +1722,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1734,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1747,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 // Assignment is what a caller sets on an agent for good. The agent gets it again when it
@@ -1703,7 +1768,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1780,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1793,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Assignment) GetEnv() [][]byte {
@@ -1778,7 +1843,7 @@ type CheckoutRequest struct {
 
 func (x *CheckoutRequest) Reset() {
 	*x = CheckoutRequest{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1855,7 @@ func (x *CheckoutRequest) String() string {
 func (*CheckoutRequest) ProtoMessage() {}
 
 func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1868,7 @@ func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutRequest.ProtoReflect.Descriptor instead.
 func (*CheckoutRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CheckoutRequest) GetDir() []byte {
@@ -1857,7 +1922,7 @@ type CheckoutResponse struct {
 
 func (x *CheckoutResponse) Reset() {
 	*x = CheckoutResponse{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1934,7 @@ func (x *CheckoutResponse) String() string {
 func (*CheckoutResponse) ProtoMessage() {}
 
 func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1947,7 @@ func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutResponse.ProtoReflect.Descriptor instead.
 func (*CheckoutResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckoutResponse) GetCommit() string {
@@ -1931,7 +1996,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2008,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2021,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -2026,7 +2091,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2103,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2116,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -2079,7 +2144,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2156,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2169,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -2130,7 +2195,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2207,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2220,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -2177,7 +2242,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2254,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2267,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -2233,7 +2298,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2310,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2323,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -2330,7 +2395,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2407,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2420,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -2377,7 +2442,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2454,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2467,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -2434,7 +2499,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2511,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2524,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -2504,7 +2569,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2581,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2594,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -2567,7 +2632,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2644,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2657,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2663,7 +2728,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2740,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2753,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2710,7 +2775,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2787,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2800,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2769,7 +2834,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2846,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2859,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2851,7 +2916,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +2928,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +2941,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2900,7 +2965,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +2977,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +2990,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -3007,7 +3072,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3084,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3097,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -3086,7 +3151,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3163,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3176,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -3134,7 +3199,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3211,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3224,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -3217,7 +3282,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3294,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3307,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -3279,7 +3344,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3356,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3369,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -3340,7 +3405,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3417,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3430,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -3404,7 +3469,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3481,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3494,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -3473,7 +3538,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3550,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3563,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -3530,7 +3595,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3607,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3620,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 type RemoveRequest struct {
@@ -3570,7 +3635,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +3647,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +3660,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3627,7 +3692,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3704,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3717,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 type RenameRequest struct {
@@ -3667,7 +3732,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +3744,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +3757,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3724,7 +3789,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3801,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3814,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 type CopyRequest struct {
@@ -3764,7 +3829,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3841,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3854,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3828,7 +3893,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3905,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3918,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 type ChmodRequest struct {
@@ -3866,7 +3931,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +3943,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +3956,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3916,7 +3981,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +3993,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4006,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 type SymlinkRequest struct {
@@ -3955,7 +4020,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4032,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4045,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -4005,7 +4070,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4082,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4095,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 type GlobRequest struct {
@@ -4052,7 +4117,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4064,7 +4129,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4077,7 +4142,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -4136,7 +4201,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4213,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4226,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -4232,7 +4297,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4309,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4322,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -4278,7 +4343,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4290,7 +4355,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4303,7 +4368,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -4334,7 +4399,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +4411,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +4424,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -4427,7 +4492,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4504,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4517,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4608,7 +4673,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4620,7 +4685,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4633,7 +4698,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4687,7 +4752,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4764,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4777,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4745,7 +4810,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4822,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4835,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4856,7 +4921,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4868,7 +4933,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4881,7 +4946,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4939,7 +5004,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +5016,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +5029,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -5001,7 +5066,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +5078,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +5091,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -5066,7 +5131,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5078,7 +5143,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5091,7 +5156,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -5114,7 +5179,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5191,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5204,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -5193,7 +5258,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5270,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5283,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 type PushRequest struct {
@@ -5235,7 +5300,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5247,7 +5312,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5260,7 +5325,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -5335,7 +5400,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5347,7 +5412,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5360,7 +5425,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -5387,7 +5452,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5399,7 +5464,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5412,7 +5477,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -5435,7 +5500,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5447,7 +5512,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5460,7 +5525,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -5514,7 +5579,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5526,7 +5591,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5539,7 +5604,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -5562,7 +5627,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5574,7 +5639,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5587,7 +5652,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5624,7 +5689,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +5701,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +5714,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5706,7 +5771,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5718,7 +5783,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5731,7 +5796,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5760,7 +5825,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5772,7 +5837,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5785,7 +5850,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5826,7 +5891,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5838,7 +5903,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5851,7 +5916,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -6003,7 +6068,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6015,7 +6080,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6028,7 +6093,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -6130,7 +6195,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6142,7 +6207,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6155,7 +6220,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -6210,7 +6275,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +6287,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +6300,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -6302,7 +6367,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6314,7 +6379,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6327,7 +6392,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 type TerminalSize struct {
@@ -6340,7 +6405,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6352,7 +6417,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6365,7 +6430,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -6397,7 +6462,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6409,7 +6474,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6422,7 +6487,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -6463,7 +6528,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6475,7 +6540,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6488,7 +6553,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6604,7 +6669,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6616,7 +6681,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6629,7 +6694,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 type ExecStarted struct {
@@ -6651,7 +6716,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6663,7 +6728,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6676,7 +6741,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6741,7 +6806,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6753,7 +6818,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6766,7 +6831,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6802,7 +6867,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6814,7 +6879,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6827,7 +6892,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6871,7 +6936,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6883,7 +6948,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6896,7 +6961,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6984,7 +7049,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6996,7 +7061,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7009,7 +7074,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 type ListProcessesResponse struct {
@@ -7025,7 +7090,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7037,7 +7102,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7050,7 +7115,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -7107,7 +7172,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7119,7 +7184,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7132,7 +7197,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -7175,7 +7240,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7187,7 +7252,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7200,7 +7265,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -7298,7 +7363,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7310,7 +7375,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7323,7 +7388,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -7350,7 +7415,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7362,7 +7427,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7375,7 +7440,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -7394,7 +7459,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7406,7 +7471,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7419,7 +7484,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -7437,7 +7502,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7449,7 +7514,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7462,7 +7527,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 type KillStraysRequest struct {
@@ -7473,7 +7538,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7485,7 +7550,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7498,7 +7563,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 type KillStraysResponse struct {
@@ -7511,7 +7576,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7523,7 +7588,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7536,7 +7601,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -7562,7 +7627,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7574,7 +7639,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7587,7 +7652,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7698,7 +7763,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +7775,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +7788,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7830,7 +7895,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7842,7 +7907,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7855,7 +7920,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7892,7 +7957,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7904,7 +7969,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7917,7 +7982,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -7955,7 +8020,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7967,7 +8032,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7980,7 +8045,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{101}
+	return file_podapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -7998,7 +8063,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8010,7 +8075,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8023,7 +8088,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{102}
+	return file_podapi_proto_rawDescGZIP(), []int{103}
 }
 
 type DialClose struct {
@@ -8034,7 +8099,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8046,7 +8111,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8059,7 +8124,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{103}
+	return file_podapi_proto_rawDescGZIP(), []int{104}
 }
 
 type DialClosed struct {
@@ -8070,7 +8135,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8082,7 +8147,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8095,7 +8160,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{104}
+	return file_podapi_proto_rawDescGZIP(), []int{105}
 }
 
 type EgressServeRequest struct {
@@ -8110,7 +8175,7 @@ type EgressServeRequest struct {
 
 func (x *EgressServeRequest) Reset() {
 	*x = EgressServeRequest{}
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8122,7 +8187,7 @@ func (x *EgressServeRequest) String() string {
 func (*EgressServeRequest) ProtoMessage() {}
 
 func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8135,7 +8200,7 @@ func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeRequest.ProtoReflect.Descriptor instead.
 func (*EgressServeRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{105}
+	return file_podapi_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *EgressServeRequest) GetKind() isEgressServeRequest_Kind {
@@ -8180,7 +8245,7 @@ type EgressStart struct {
 
 func (x *EgressStart) Reset() {
 	*x = EgressStart{}
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8192,7 +8257,7 @@ func (x *EgressStart) String() string {
 func (*EgressStart) ProtoMessage() {}
 
 func (x *EgressStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8205,7 +8270,7 @@ func (x *EgressStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStart.ProtoReflect.Descriptor instead.
 func (*EgressStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{106}
+	return file_podapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *EgressStart) GetGeneration() uint64 {
@@ -8236,7 +8301,7 @@ type EgressServeResponse struct {
 
 func (x *EgressServeResponse) Reset() {
 	*x = EgressServeResponse{}
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8248,7 +8313,7 @@ func (x *EgressServeResponse) String() string {
 func (*EgressServeResponse) ProtoMessage() {}
 
 func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8261,7 +8326,7 @@ func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeResponse.ProtoReflect.Descriptor instead.
 func (*EgressServeResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{107}
+	return file_podapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *EgressServeResponse) GetKind() isEgressServeResponse_Kind {
@@ -8332,7 +8397,7 @@ type EgressServing struct {
 
 func (x *EgressServing) Reset() {
 	*x = EgressServing{}
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +8409,7 @@ func (x *EgressServing) String() string {
 func (*EgressServing) ProtoMessage() {}
 
 func (x *EgressServing) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +8422,7 @@ func (x *EgressServing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServing.ProtoReflect.Descriptor instead.
 func (*EgressServing) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{108}
+	return file_podapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *EgressServing) GetPort() uint32 {
@@ -8377,7 +8442,7 @@ type EgressStandby struct {
 
 func (x *EgressStandby) Reset() {
 	*x = EgressStandby{}
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8389,7 +8454,7 @@ func (x *EgressStandby) String() string {
 func (*EgressStandby) ProtoMessage() {}
 
 func (x *EgressStandby) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8402,7 +8467,7 @@ func (x *EgressStandby) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStandby.ProtoReflect.Descriptor instead.
 func (*EgressStandby) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{109}
+	return file_podapi_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *EgressStandby) GetGeneration() uint64 {
@@ -8422,7 +8487,7 @@ type EgressConnection struct {
 
 func (x *EgressConnection) Reset() {
 	*x = EgressConnection{}
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8434,7 +8499,7 @@ func (x *EgressConnection) String() string {
 func (*EgressConnection) ProtoMessage() {}
 
 func (x *EgressConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8447,7 +8512,7 @@ func (x *EgressConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressConnection.ProtoReflect.Descriptor instead.
 func (*EgressConnection) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{110}
+	return file_podapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *EgressConnection) GetId() uint64 {
@@ -8481,7 +8546,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"!\n" +
 	"\vInfoRequest\x12\x12\n" +
-	"\x04wake\x18\x01 \x01(\bR\x04wake\"\xef\x04\n" +
+	"\x04wake\x18\x01 \x01(\bR\x04wake\"\xa7\x05\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -8505,7 +8570,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\aexpires\x18\x11 \x01(\x03R\aexpires\x12 \n" +
 	"\vconfinement\x18\x12 \x03(\tR\vconfinement\x12\x1a\n" +
 	"\bkeychain\x18\x13 \x01(\tR\bkeychain\x12-\n" +
-	"\x06egress\x18\x14 \x01(\v2\x15.podapi.v1.EgressInfoR\x06egress\"h\n" +
+	"\x06egress\x18\x14 \x01(\v2\x15.podapi.v1.EgressInfoR\x06egress\x126\n" +
+	"\tisolation\x18\x15 \x01(\v2\x18.podapi.v1.IsolationInfoR\tisolation\"?\n" +
+	"\rIsolationInfo\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x18\n" +
+	"\amissing\x18\x02 \x01(\tR\amissing\"h\n" +
 	"\n" +
 	"EgressInfo\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +
@@ -9154,7 +9223,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -9168,255 +9237,257 @@ var file_podapi_proto_goTypes = []any{
 	(*EditDetail)(nil),            // 9: podapi.v1.EditDetail
 	(*InfoRequest)(nil),           // 10: podapi.v1.InfoRequest
 	(*InfoResponse)(nil),          // 11: podapi.v1.InfoResponse
-	(*EgressInfo)(nil),            // 12: podapi.v1.EgressInfo
-	(*ProtectedPath)(nil),         // 13: podapi.v1.ProtectedPath
-	(*Limits)(nil),                // 14: podapi.v1.Limits
-	(*StatsRequest)(nil),          // 15: podapi.v1.StatsRequest
-	(*StatsResponse)(nil),         // 16: podapi.v1.StatsResponse
-	(*ConfigureRequest)(nil),      // 17: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 18: podapi.v1.ConfigureResponse
-	(*Assignment)(nil),            // 19: podapi.v1.Assignment
-	(*CheckoutRequest)(nil),       // 20: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),      // 21: podapi.v1.CheckoutResponse
-	(*Attr)(nil),                  // 22: podapi.v1.Attr
-	(*Sum)(nil),                   // 23: podapi.v1.Sum
-	(*StatRequest)(nil),           // 24: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 25: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 26: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 27: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 28: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 29: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 30: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 31: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 32: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 33: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 34: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 35: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 36: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 37: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 38: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 39: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 40: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 41: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 42: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 43: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 44: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 45: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 46: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 47: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 48: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 49: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 50: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 51: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 52: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 53: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 54: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 55: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 56: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 57: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 58: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 59: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 60: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 61: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 62: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 63: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 64: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 65: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 66: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 67: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 68: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 69: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 70: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 71: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 72: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 73: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 74: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 75: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 76: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 77: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 78: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 79: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 80: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 81: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 82: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 83: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 84: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 85: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 86: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 87: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 88: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 89: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 90: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 91: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 92: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 93: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 94: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 95: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 96: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 97: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 98: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 99: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 100: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 101: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),     // 102: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),    // 103: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),           // 104: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 105: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 106: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 107: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 108: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 109: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 110: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 111: podapi.v1.DialClosed
-	(*EgressServeRequest)(nil),    // 112: podapi.v1.EgressServeRequest
-	(*EgressStart)(nil),           // 113: podapi.v1.EgressStart
-	(*EgressServeResponse)(nil),   // 114: podapi.v1.EgressServeResponse
-	(*EgressServing)(nil),         // 115: podapi.v1.EgressServing
-	(*EgressStandby)(nil),         // 116: podapi.v1.EgressStandby
-	(*EgressConnection)(nil),      // 117: podapi.v1.EgressConnection
+	(*IsolationInfo)(nil),         // 12: podapi.v1.IsolationInfo
+	(*EgressInfo)(nil),            // 13: podapi.v1.EgressInfo
+	(*ProtectedPath)(nil),         // 14: podapi.v1.ProtectedPath
+	(*Limits)(nil),                // 15: podapi.v1.Limits
+	(*StatsRequest)(nil),          // 16: podapi.v1.StatsRequest
+	(*StatsResponse)(nil),         // 17: podapi.v1.StatsResponse
+	(*ConfigureRequest)(nil),      // 18: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 19: podapi.v1.ConfigureResponse
+	(*Assignment)(nil),            // 20: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),       // 21: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),      // 22: podapi.v1.CheckoutResponse
+	(*Attr)(nil),                  // 23: podapi.v1.Attr
+	(*Sum)(nil),                   // 24: podapi.v1.Sum
+	(*StatRequest)(nil),           // 25: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 26: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 27: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 28: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 29: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 30: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 31: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 32: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 33: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 34: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 35: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 36: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 37: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 38: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 39: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 40: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 41: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 42: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 43: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 44: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 45: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 46: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 47: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 48: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 49: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 50: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 51: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 52: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 53: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 54: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 55: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 56: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 57: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 58: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 59: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 60: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 61: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 62: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 63: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 64: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 65: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 66: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 67: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 68: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 69: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 70: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 71: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 72: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 73: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 74: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 75: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 76: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 77: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 78: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 79: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 80: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 81: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 82: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 83: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 84: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 85: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 86: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 87: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 88: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 89: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 90: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 91: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 92: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 93: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 94: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 95: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 96: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 97: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 98: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 99: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 100: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 101: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 102: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),     // 103: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),    // 104: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),           // 105: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 106: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 107: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 108: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 109: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 110: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 111: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 112: podapi.v1.DialClosed
+	(*EgressServeRequest)(nil),    // 113: podapi.v1.EgressServeRequest
+	(*EgressStart)(nil),           // 114: podapi.v1.EgressStart
+	(*EgressServeResponse)(nil),   // 115: podapi.v1.EgressServeResponse
+	(*EgressServing)(nil),         // 116: podapi.v1.EgressServing
+	(*EgressStandby)(nil),         // 117: podapi.v1.EgressStandby
+	(*EgressConnection)(nil),      // 118: podapi.v1.EgressConnection
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
 	8,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
 	9,   // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	14,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	13,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
-	12,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
-	1,   // 6: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	22,  // 7: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	28,  // 8: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	7,   // 9: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	29,  // 10: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	22,  // 11: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	31,  // 12: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	33,  // 13: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	34,  // 14: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	22,  // 15: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	23,  // 16: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	35,  // 17: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	38,  // 18: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	39,  // 19: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	23,  // 20: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	36,  // 21: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	41,  // 22: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	22,  // 23: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	43,  // 24: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	41,  // 25: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	2,   // 26: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	59,  // 27: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	7,   // 28: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	61,  // 29: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	60,  // 30: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	3,   // 31: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	64,  // 32: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	66,  // 33: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	65,  // 34: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	4,   // 35: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	7,   // 36: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	5,   // 37: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	68,  // 38: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	69,  // 39: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	71,  // 40: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	73,  // 41: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	74,  // 42: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	23,  // 43: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	36,  // 44: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	76,  // 45: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	80,  // 46: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	79,  // 47: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	23,  // 48: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	80,  // 49: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	82,  // 50: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	84,  // 51: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	87,  // 52: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	86,  // 53: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	85,  // 54: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	86,  // 55: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	83,  // 56: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	86,  // 57: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	90,  // 58: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	91,  // 59: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	91,  // 60: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	92,  // 61: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	93,  // 62: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	89,  // 63: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	6,   // 64: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	97,  // 65: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	96,  // 66: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	93,  // 67: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	106, // 68: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	108, // 69: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	109, // 70: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	110, // 71: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	107, // 72: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	108, // 73: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	109, // 74: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	111, // 75: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
-	113, // 76: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
-	115, // 77: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
-	116, // 78: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
-	117, // 79: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
-	10,  // 80: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	17,  // 81: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	15,  // 82: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
-	24,  // 83: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	26,  // 84: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	30,  // 85: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	37,  // 86: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	42,  // 87: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	45,  // 88: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	47,  // 89: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	49,  // 90: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	51,  // 91: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	53,  // 92: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	55,  // 93: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	57,  // 94: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	62,  // 95: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	67,  // 96: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	72,  // 97: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	77,  // 98: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	81,  // 99: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	94,  // 100: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	98,  // 101: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	100, // 102: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	102, // 103: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	104, // 104: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	112, // 105: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
-	104, // 106: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
-	20,  // 107: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	11,  // 108: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	18,  // 109: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	16,  // 110: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
-	25,  // 111: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	27,  // 112: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	32,  // 113: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	40,  // 114: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	44,  // 115: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	46,  // 116: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	48,  // 117: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	50,  // 118: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	52,  // 119: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	54,  // 120: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	56,  // 121: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	58,  // 122: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	63,  // 123: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	70,  // 124: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	75,  // 125: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	78,  // 126: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	88,  // 127: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	95,  // 128: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	99,  // 129: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	101, // 130: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	103, // 131: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	105, // 132: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	114, // 133: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
-	105, // 134: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
-	21,  // 135: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	108, // [108:136] is the sub-list for method output_type
-	80,  // [80:108] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	15,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	14,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	13,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
+	12,  // 6: podapi.v1.InfoResponse.isolation:type_name -> podapi.v1.IsolationInfo
+	1,   // 7: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
+	23,  // 8: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	29,  // 9: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	7,   // 10: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	30,  // 11: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	23,  // 12: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	32,  // 13: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	34,  // 14: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	35,  // 15: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	23,  // 16: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	24,  // 17: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	36,  // 18: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	39,  // 19: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	40,  // 20: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	24,  // 21: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	37,  // 22: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	42,  // 23: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	23,  // 24: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	44,  // 25: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	42,  // 26: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	2,   // 27: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	60,  // 28: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	7,   // 29: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	62,  // 30: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	61,  // 31: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	3,   // 32: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	65,  // 33: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	67,  // 34: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	66,  // 35: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	4,   // 36: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	7,   // 37: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	5,   // 38: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	69,  // 39: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	70,  // 40: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	72,  // 41: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	74,  // 42: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	75,  // 43: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	24,  // 44: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	37,  // 45: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	77,  // 46: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	81,  // 47: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	80,  // 48: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	24,  // 49: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	81,  // 50: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	83,  // 51: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	85,  // 52: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	88,  // 53: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	87,  // 54: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	86,  // 55: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	87,  // 56: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	84,  // 57: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	87,  // 58: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	91,  // 59: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	92,  // 60: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	92,  // 61: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	93,  // 62: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	94,  // 63: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	90,  // 64: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	6,   // 65: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	98,  // 66: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	97,  // 67: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	94,  // 68: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	107, // 69: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	109, // 70: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	110, // 71: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	111, // 72: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	108, // 73: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	109, // 74: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	110, // 75: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	112, // 76: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	114, // 77: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
+	116, // 78: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
+	117, // 79: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
+	118, // 80: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
+	10,  // 81: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	18,  // 82: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	16,  // 83: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	25,  // 84: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	27,  // 85: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	31,  // 86: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	38,  // 87: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	43,  // 88: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	46,  // 89: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	48,  // 90: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	50,  // 91: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	52,  // 92: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	54,  // 93: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	56,  // 94: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	58,  // 95: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	63,  // 96: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	68,  // 97: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	73,  // 98: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	78,  // 99: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	82,  // 100: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	95,  // 101: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	99,  // 102: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	101, // 103: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	103, // 104: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	105, // 105: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	113, // 106: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
+	105, // 107: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
+	21,  // 108: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	11,  // 109: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	19,  // 110: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	17,  // 111: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	26,  // 112: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	28,  // 113: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	33,  // 114: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	41,  // 115: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	45,  // 116: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	47,  // 117: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	49,  // 118: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	51,  // 119: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	53,  // 120: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	55,  // 121: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	57,  // 122: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	59,  // 123: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	64,  // 124: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	71,  // 125: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	76,  // 126: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	79,  // 127: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	89,  // 128: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	96,  // 129: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	100, // 130: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	102, // 131: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	104, // 132: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	106, // 133: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	115, // 134: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
+	106, // 135: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
+	22,  // 136: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	109, // [109:137] is the sub-list for method output_type
+	81,  // [81:109] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -9424,53 +9495,53 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[9].OneofWrappers = []any{}
-	file_podapi_proto_msgTypes[20].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[10].OneofWrappers = []any{}
+	file_podapi_proto_msgTypes[21].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[25].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[30].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[31].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[33].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[34].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[51].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[52].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[56].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[63].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[66].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[69].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[71].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[72].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[74].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[75].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -9478,7 +9549,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[82].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -9486,28 +9557,28 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[88].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[89].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[98].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[98].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[99].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
 		(*DialResponse_End)(nil),
 		(*DialResponse_Closed)(nil),
 	}
-	file_podapi_proto_msgTypes[105].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[106].OneofWrappers = []any{
 		(*EgressServeRequest_Start)(nil),
 	}
-	file_podapi_proto_msgTypes[107].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[108].OneofWrappers = []any{
 		(*EgressServeResponse_Serving)(nil),
 		(*EgressServeResponse_Standby)(nil),
 		(*EgressServeResponse_Connection)(nil),
@@ -9518,7 +9589,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   111,
+			NumMessages:   112,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -28,8 +28,8 @@ type owner struct {
 func (p *peers) source(c net.Conn) (from source, present bool) {
 	remote, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
-		uid, err := PeerUID(c)
-		return source{owner: owner{uid: uint32(uid)}}, err == nil
+		peer, err := PeerOf(c)
+		return source{owner: owner{uid: peer.Uid}}, err == nil
 	}
 	there, here := unmapped(remote), unmapped(c.LocalAddr().(*net.TCPAddr))
 	if there.Addr() != here.Addr() && !there.Addr().IsLoopback() {
@@ -46,12 +46,12 @@ func unmapped(a *net.TCPAddr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }
 
-// PeerUID returns the id of the user who connected to a unix socket. It panics if c is not
-// a [*net.UnixConn].
-func PeerUID(c net.Conn) (int, error) {
+// PeerOf returns who connected to a unix socket. Its process is 0 if that is in no namespace of this
+// program's, and may have ended meanwhile. PeerOf panics if c is not a [*net.UnixConn].
+func PeerOf(c net.Conn) (peer unix.Ucred, err error) {
 	raw, err := c.(*net.UnixConn).SyscallConn()
 	if err != nil {
-		return 0, err
+		return peer, err
 	}
 	var cred *unix.Ucred
 	var credErr error
@@ -59,7 +59,30 @@ func PeerUID(c net.Conn) (int, error) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err = errors.Join(err, credErr); err != nil {
-		return 0, err
+		return peer, err
 	}
-	return int(cred.Uid), nil
+	return *cred, nil
 }
+
+// PeerLives reports whether the process that connected to a unix socket has not ended. Kernels before 6.5
+// cannot say.
+func PeerLives(c net.Conn) bool {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	lives := false
+	_ = raw.Control(func(fd uintptr) {
+		process, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, soPeerPidfd)
+		if err != nil {
+			lives = err == unix.ENOPROTOOPT
+			return
+		}
+		defer unix.Close(process)
+		lives = unix.PidfdSendSignal(process, 0, nil, 0) != unix.ESRCH
+	})
+	return lives
+}
+
+// soPeerPidfd is SO_PEERPIDFD of socket(7).
+const soPeerPidfd = 77

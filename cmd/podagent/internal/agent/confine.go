@@ -5,7 +5,7 @@ import "github.com/podagent/podagent/cmd/podagent/internal/confine"
 // confine returns the thread that starts processes, and logs which parts of the boundary
 // are missing. Code in the sandbox must run on no other thread.
 func (c *Config) confine(fence *confine.Fence) (thread *confine.Thread, missing, err error) {
-	thread, missing, err = confine.Start(c.Confine, fence)
+	thread, missing, err = confine.Start(c.Confine, fence, c.Files)
 	switch {
 	case err != nil:
 		return nil, nil, err

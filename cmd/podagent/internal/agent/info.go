@@ -47,6 +47,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Confinement:   s.confined.Names(),
 		Keychain:      s.keys.present(),
 		Egress:        s.wayOut.info(),
+		Isolation:     &pb.IsolationInfo{Level: string(s.config.Isolation.Level), Missing: s.config.Isolation.Missing},
 		Limits: &pb.Limits{
 			MessageBytes: wire.MaxMessage,
 			ChunkBytes:   wire.ChunkSize,

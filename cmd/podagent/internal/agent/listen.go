@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/admission"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 )
 
 // splitAddress splits "unix:PATH" and "tcp:HOST:PORT".
@@ -102,8 +103,9 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// ownerListener accepts only the connections of the agent's own user, and of
-// root.
+// ownerListener accepts only the connections of the agent's own user, and of root. It accepts none of
+// commands of sandboxes: whatever keeps them in, an agent that has no key to ask for would do for them
+// what they cannot.
 type ownerListener struct{ net.Listener }
 
 func (l ownerListener) Accept() (net.Conn, error) {
@@ -112,9 +114,21 @@ func (l ownerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uid, err := admission.PeerUID(conn); err == nil && (uid == os.Getuid() || uid == 0) {
+		if isOwner(conn) {
 			return conn, nil
 		}
 		conn.Close()
 	}
+}
+
+func isOwner(conn net.Conn) bool {
+	peer, err := admission.PeerOf(conn)
+	if err != nil || int(peer.Uid) != os.Getuid() && peer.Uid != 0 {
+		return false
+	}
+	if peer.Pid == 0 { // it is outside of the agent's namespaces, and so no command
+		return true
+	}
+	marked, err := proc.IsMarked(int(peer.Pid))
+	return err == nil && !marked && admission.PeerLives(conn) // so that it was this process that was looked at
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -24,6 +28,8 @@ type Config struct {
 	// Listen are the addresses where it serves, each "unix:PATH" or
 	// "tcp:HOST:PORT".
 	Listen []string
+	// Sockets, if there are any, are those of Listen, which [Bind] has opened for this program.
+	Sockets []*os.File
 	// Health, if not empty, is the address, in the same form, where it serves
 	// grpc.health.v1 and nothing else, to anybody.
 	Health string
@@ -50,6 +56,10 @@ type Config struct {
 	Confine confine.Level
 	// Egress says how processes may leave the sandbox.
 	Egress wayout.Config
+	// Isolation says what keeps the agent from the rest of its machine. It is so already.
+	Isolation isolation.Info
+	// Files, unless it is nil, are the only files that its processes can use.
+	Files []landlock.File
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or the callers that Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
@@ -110,7 +120,7 @@ func Serve(ctx context.Context, config Config) error {
 	if err := a.takeAssignment(config.Assignment); err != nil {
 		config.Log.Warn("the assignment is not believed, so the agent awaits it again", "error", err)
 	}
-	listeners, err := listenAll(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
+	listeners, err := config.listeners(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,6 +153,15 @@ func Serve(ctx context.Context, config Config) error {
 	server.renew()
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	return a.live(ctx, server, state, failed)
+}
+
+// listeners returns those of all addresses.
+func (c *Config) listeners(ctx context.Context) ([]net.Listener, error) {
+	ownerOnly := len(c.AuthorizedKeys) == 0
+	if len(c.Sockets) > 0 {
+		return inherited(c.Sockets, ownerOnly)
+	}
+	return listenAll(ctx, c.Listen, ownerOnly)
 }
 
 // live runs Main and reaps orphans while the server serves, and stops it at the end. The

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
 )
 
 // Level says how much of the boundary there must be.
@@ -117,7 +119,8 @@ type Fence struct {
 // boundary is what a thread is put within.
 type boundary struct {
 	parts Parts
-	fence *Fence // of the part Network
+	fence *Fence          // of the part Network
+	files []landlock.File // of the part Domain: the only ones, unless it is nil
 }
 
 // ErrUnavailable says that the kernel cannot do what a level requires.
@@ -127,24 +130,25 @@ var ErrUnavailable = errors.New("the kernel, or what surrounds the sandbox, does
 var errOff = fmt.Errorf("%s: commands are not confined, as requested", Network.Names()[0])
 
 // Start starts a thread with what the level asks for, as far as the kernel can do it, and
-// with a fence if one is given. It finds out what the kernel can do by doing it on other
+// with a fence if one is given. Files, unless they are nil, are the only ones that the domain lets
+// commands use. It finds out what the kernel can do by doing it on other
 // threads, which then end. If it can do nothing, or nothing is asked for, the thread is nil.
 // missing says why parts are missing. No level requires [Network]: whether the fence holds
 // is for the caller to look at.
-func Start(level Level, fence *Fence) (t *Thread, missing, err error) {
+func Start(level Level, fence *Fence, files []landlock.File) (t *Thread, missing, err error) {
 	if level == Off {
 		if fence != nil {
 			missing = errOff
 		}
 		return nil, missing, nil
 	}
-	parts, missing := probe(fence)
+	parts, missing := probe(fence, files)
 	if lacks := level.needs() &^ parts; lacks != 0 {
 		return nil, nil, fmt.Errorf("cannot confine commands by %s: %w: %w", strings.Join(lacks.Names(), ", "), ErrUnavailable, missing)
 	}
 	if parts == 0 {
 		return nil, missing, nil
 	}
-	t, err = startThread(boundary{parts, fence})
+	t, err = startThread(boundary{parts, fence, files})
 	return t, missing, err
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(fenceEnv) != "" {
 		fence = &Fence{Ports: []uint16{1}}
 	}
-	thread, missing, err := Start(Level(level), fence)
+	thread, missing, err := Start(Level(level), fence, nil)
 	fmt.Println(thread.Parts().Names(), errors.Is(err, ErrUnavailable))
 	if fence != nil {
 		fmt.Println(missing)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) *Thread {
 	t.Helper()
 	needsScopes(t)
-	thread, missing, err := Start(Auto, nil)
+	thread, missing, err := Start(Auto, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +287,12 @@ func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
 func TestLevelsTakeAllPartsThatTheKernelOffers(t *testing.T) {
 	needsScopes(t)
 	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
-		thread, missing, err := Start(level, nil)
+		thread, missing, err := Start(level, nil, nil)
 		if err != nil || missing != nil || !thread.Has(NoNewPrivs|Filter|Domain|Signals) {
 			t.Errorf("%q: %v, %v, %v", level, thread.Parts().Names(), missing, err)
 		}
 	}
-	if thread, missing, err := Start(Off, nil); thread != nil || missing != nil || err != nil {
+	if thread, missing, err := Start(Off, nil, nil); thread != nil || missing != nil || err != nil {
 		t.Errorf("off: %v, %v, %v", thread, missing, err)
 	}
 	if _, err := ParseLevel("some"); err == nil {

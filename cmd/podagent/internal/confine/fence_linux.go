@@ -1,28 +1,10 @@
 package confine
 
 import (
-	"fmt"
-	"os"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// addPorts lets the domain that the ruleset makes connect to the fence's ports.
-func (f *Fence) addPorts(ruleset uintptr) error {
-	for _, port := range f.Ports {
-		attr := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
-		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, landlockRuleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
-		if errno != 0 {
-			return fmt.Errorf("port %d: %w", port, os.NewSyscallError("landlock_add_rule", errno))
-		}
-	}
-	return nil
-}
-
-// landlockRuleNetPort is LANDLOCK_RULE_NET_PORT of landlock_add_rule(2).
-const landlockRuleNetPort = 2
 
 // The answers of the fence are those of a kernel that lacks what is asked for, since
 // programs and their libraries then do without it at once.

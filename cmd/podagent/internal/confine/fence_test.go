@@ -22,7 +22,7 @@ func startFenced(t *testing.T, ports ...int) *Thread {
 	for _, port := range ports {
 		fence.Ports = append(fence.Ports, uint16(port))
 	}
-	thread, missing, err := Start(RequireDomain, fence)
+	thread, missing, err := Start(RequireDomain, fence, nil)
 	if err != nil || missing != nil || !thread.Has(Network) {
 		t.Fatalf("the kernel cannot do everything, so this cannot be tested here: %v, %v", missing, err)
 	}
@@ -115,7 +115,7 @@ func TestFencedCommandsInheritNoSockets(t *testing.T) {
 }
 
 func TestNoFenceWithoutABoundary(t *testing.T) {
-	if thread, missing, err := Start(Off, &Fence{}); thread.Has(Network) || missing == nil || err != nil {
+	if thread, missing, err := Start(Off, &Fence{}, nil); thread.Has(Network) || missing == nil || err != nil {
 		t.Errorf("%v, %v, %v", thread.Parts().Names(), missing, err)
 	}
 }

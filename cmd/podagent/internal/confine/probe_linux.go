@@ -7,23 +7,25 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
 )
 
 // probe returns the parts that the kernel offers and that do what they should, and why
 // others are missing. Where the kernel offers all of them, one thread shows that.
-func probe(fence *Fence) (parts Parts, missing error) {
+func probe(fence *Fence, files []landlock.File) (parts Parts, missing error) {
 	all := end - 1
 	if fence == nil {
 		all &^= Network
 	}
-	if (boundary{all, fence}).try() == nil {
+	if (boundary{all, fence, files}).try() == nil {
 		return all, nil
 	}
 	for part := NoNewPrivs; part <= all; part <<= 1 {
 		if part.needs()&^parts != 0 {
 			continue
 		}
-		if err := (boundary{parts | part, fence}).try(); err != nil {
+		if err := (boundary{parts | part, fence, files}).try(); err != nil {
 			missing = errors.Join(missing, err)
 			continue
 		}

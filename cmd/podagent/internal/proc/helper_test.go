@@ -29,7 +29,7 @@ const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
 // confined is the thread of all managers in the tests, with all that the kernel can do.
 var confined = sync.OnceValue(func() *confine.Thread {
-	thread, missing, err := confine.Start(confine.Auto, nil)
+	thread, missing, err := confine.Start(confine.Auto, nil, nil)
 	if err != nil {
 		panic(err)
 	}

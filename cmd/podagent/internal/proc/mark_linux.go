@@ -220,6 +220,21 @@ func (m *marks) limitsOf(pid int) (l markLimits, err error) {
 	return markLimits{locks.Max, rttime.Max}, err
 }
 
+// IsMarked reports whether a process belongs to an exec, of this agent or of any other that runs with the
+// same limits or higher ones. It is not marked if it cannot be looked at, which is an error.
+func IsMarked(pid int) (bool, error) {
+	m := marks{rising: unix.RLIMIT_LOCKS, falling: unix.RLIMIT_RTTIME}
+	own, err := m.limitsOf(0)
+	if err != nil {
+		return false, err
+	}
+	its, err := m.limitsOf(pid)
+	if errors.Is(err, unix.EPERM) {
+		its.locks, its.rttime, err = new(procfs.FS).HardLimits(pid)
+	}
+	return err == nil && (its.locks < own.locks || its.rttime < own.rttime), err
+}
+
 // lineageOf returns the lineage of a process of any user.
 func (m *marks) lineageOf(pid int, fs *procfs.FS) (lineage, error) {
 	l, err := m.limitsOf(pid)

@@ -62,7 +62,7 @@ func BenchmarkTrueSideBySide(b *testing.B) {
 // fencedThread is a thread with a fence.
 func fencedThread(b *testing.B) *confine.Thread {
 	b.Helper()
-	thread, missing, err := confine.Start(confine.Auto, &confine.Fence{Ports: []uint16{1}})
+	thread, missing, err := confine.Start(confine.Auto, &confine.Fence{Ports: []uint16{1}}, nil)
 	if err != nil || !thread.Has(confine.Network) {
 		b.Fatal(missing, err)
 	}

@@ -1,0 +1,99 @@
+// Package isolate keeps a whole agent from the rest of its machine, without privileges: its file
+// calls, searches and watches see what its commands see.
+//
+// A program cannot take this back, and some of it concerns single threads. So the agent runs itself
+// again, before it serves anything:
+//
+//   - namespaces: [Run] starts the program in new namespaces, in which it is nobody's but its own
+//     (stage mounts). There it builds the file system of the [View], gives up what rights that took,
+//     and runs itself once more (stage inside). The first program stays, waits, and passes on signals.
+//   - landlock: the program restricts its main thread by rules of the View, and runs itself again in
+//     its place (stage inside).
+//
+// The sockets on which the agent serves are opened before, by their paths outside, and inherited:
+// inside there is no path to them.
+package isolate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// ErrUnavailable says that there cannot be what a mode names.
+var ErrUnavailable = errors.New("the sandbox cannot be isolated as required")
+
+// stateVariable names the variable by which a program tells its next stage what it is.
+const stateVariable = "PODAGENT_ISOLATION_STAGE"
+
+// A stage of the program that is run again.
+type stage string
+
+const (
+	mounts stage = "mounts" // in namespaces, which it furnishes
+	inside stage = "inside" // isolated
+)
+
+// State is what a program that was run again knows of its isolation, and the descriptors that it has
+// inherited.
+type State struct {
+	isolation.Info
+	View    View
+	Stage   stage
+	Sockets []int
+	Program int // its own file, which need not have a path
+	Report  int // where the stage mounts says what went wrong
+}
+
+func (s *State) environ() (string, error) {
+	text, err := json.Marshal(s)
+	return stateVariable + "=" + string(text), err
+}
+
+// Inside returns the state of a program that is isolated, and nil for one that was not run again. The
+// program in new namespaces furnishes them first, and runs itself again: then Inside does not return. It must
+// be called on the main thread.
+func Inside() (*State, error) {
+	text, ok := os.LookupEnv(stateVariable)
+	if !ok {
+		return nil, nil
+	}
+	os.Unsetenv(stateVariable)
+	s := new(State)
+	if err := json.Unmarshal([]byte(text), s); err != nil {
+		return nil, fmt.Errorf("%s: %w", stateVariable, err)
+	}
+	if s.Stage == mounts {
+		s.furnish()
+	}
+	return s, s.settle()
+}
+
+// Files returns the sockets that the program has inherited. The caller closes them.
+func (s *State) Files() []*os.File {
+	var files []*os.File
+	for _, fd := range s.Sockets {
+		files = append(files, os.NewFile(uintptr(fd), "socket"))
+	}
+	return files
+}
+
+// Run runs the program again, isolated as the mode says, with sockets that it inherits. It returns the
+// exit status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
+// let the mode's level be. It must be called on the main thread.
+func Run(mode isolation.Mode, view View, sockets []*os.File, log *slog.Logger) (status int, err error) {
+	var missing error
+	if mode != isolation.Mode(isolation.Landlock) {
+		status, err := runInNamespaces(view, sockets)
+		if !errors.Is(err, ErrUnavailable) || mode == isolation.Mode(isolation.Namespaces) {
+			return status, err
+		}
+		missing = err
+		log.Info("the sandbox gets no namespaces of its own", "reason", err)
+	}
+	return 0, errors.Join(becomeRestricted(view, sockets, missing), missing)
+}

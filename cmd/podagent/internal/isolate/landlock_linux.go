@@ -1,0 +1,108 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// becomeRestricted runs the program again in this one's place, with the files of the view alone. missing
+// is why it has no namespaces. It returns only if that fails.
+func becomeRestricted(view View, sockets []*os.File, missing error) error {
+	program, err := openProgram()
+	if err != nil {
+		return err
+	}
+	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock}, Program: int(program.Fd())}
+	if missing != nil {
+		s.Missing = missing.Error()
+	}
+	for _, socket := range sockets {
+		s.Sockets = append(s.Sockets, int(socket.Fd()))
+	}
+	if err := errors.Join(os.Chdir(view.Workdir), newSession(), dropRights(), view.restrict(program)); err != nil {
+		return fmt.Errorf("%w: landlock: %w", ErrUnavailable, err)
+	}
+	return s.become()
+}
+
+// restrict keeps the calling thread to what the agent needs.
+func (v View) restrict(program *os.File) error {
+	version, err := landlock.Version()
+	if err != nil {
+		return err
+	}
+	files, err := v.Files()
+	if err != nil {
+		return err
+	}
+	rules := landlock.Ruleset{Files: append(files, ofAgent()...)}
+	rules.Files = append(rules.Files, landlock.File{Path: fmt.Sprintf("/proc/self/fd/%d", program.Fd()), Access: landlock.Readable})
+	if version >= scopesVersion {
+		rules.Scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return rules.Restrict()
+}
+
+// scopesVersion is the first version of Landlock that knows scopes.
+const scopesVersion = 6
+
+// ofAgent is what the agent needs besides the view: terminals, to give them to its commands, and the files
+// of these in /proc, where it says whom the kernel is to kill first when memory runs out. Root could change
+// the machine by other files there.
+func ofAgent() []landlock.File {
+	files := []landlock.File{{Path: "/dev/ptmx", Access: landlock.Device}, {Path: "/dev/pts", Access: landlock.Device}}
+	if os.Geteuid() != 0 {
+		files = append(files, landlock.File{Path: "/proc", Access: landlock.Device})
+	}
+	return files
+}
+
+// Files returns the view as rules of Landlock.
+func (v View) Files() (list []landlock.File, err error) {
+	for _, e := range append(v.entries(), landlock.File{Path: "/proc", Access: landlock.Readable}) {
+		_, err := os.Stat(e.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && e.Access == landlock.Readable:
+		case err != nil:
+			return nil, err
+		case e.Path == secretDir && hidesSecrets():
+			list = append(list, without(e.Path, secrets(e.Path))...)
+		default:
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// without returns rules for all that can be read below a directory but the secrets. What is added to it
+// later, beside a secret, cannot be read.
+func without(dir string, secrets []string) (list []landlock.File) {
+	holds := func(path string) bool {
+		return slices.ContainsFunc(secrets, func(s string) bool { return s == path || strings.HasPrefix(s, path+"/") })
+	}
+	if !holds(dir) {
+		return []landlock.File{{Path: dir, Access: landlock.Readable}}
+	}
+	list = append(list, landlock.File{Path: dir, Access: landlock.Listable})
+	entries, _ := os.ReadDir(dir) // what cannot be read cannot be read later, either
+	for _, e := range entries {
+		switch path := filepath.Join(dir, e.Name()); {
+		case slices.Contains(secrets, path) || e.Type() == fs.ModeSymlink:
+		case e.IsDir():
+			list = append(list, without(path, secrets)...)
+		default:
+			list = append(list, landlock.File{Path: path, Access: landlock.Readable})
+		}
+	}
+	return list
+}

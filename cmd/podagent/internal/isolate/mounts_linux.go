@@ -1,0 +1,291 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// furnish builds the file system of the view, gives up the rights that this takes, and runs the program
+// again. If that fails, the program outside learns why.
+func (s *State) furnish() {
+	unix.CloseOnExec(s.Report)
+	err := errors.Join(newSession(), buildRoot(s.View), upLoopback(), os.NewSyscallError("sethostname", unix.Sethostname([]byte(hostname))))
+	if err == nil {
+		err = os.Chdir(s.View.Workdir)
+	}
+	if err == nil {
+		err = dropRights()
+	}
+	if err == nil {
+		s.Stage, s.Level = inside, isolation.Namespaces
+		err = s.become()
+	}
+	_, _ = unix.Write(s.Report, []byte(err.Error()))
+	os.Exit(isolation.ExitStatus)
+}
+
+// hostname is what the sandbox's machine is called inside.
+const hostname = "sandbox"
+
+// newSession leaves the session keyring of the user behind.
+func newSession() error {
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // no keyrings, or a filter that refuses them all
+		return nil
+	}
+	return os.NewSyscallError("keyctl", err)
+}
+
+// The sizes of what is in memory: of the directories at the root, and of /dev/shm.
+const (
+	rootSize = "size=1m,mode=0755"
+	shmSize  = "size=64m,mode=1777"
+)
+
+const quiet = unix.MS_NOSUID | unix.MS_NODEV
+
+// buildRoot changes the program's root to one with what the view has.
+func buildRoot(view View) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounting: %w", err)
+	}
+	trees, err := view.trees()
+	if err != nil {
+		return err
+	}
+	// The directory is just a place. What is below it is among the trees already.
+	if err := mount("tmpfs", view.Home, "tmpfs", quiet, rootSize); err != nil {
+		return err
+	}
+	if err := os.Chdir(view.Home); err != nil {
+		return err
+	}
+	for _, t := range trees {
+		if err := t.attach(); err != nil {
+			return err
+		}
+	}
+	for _, build := range []func() error{buildProc, buildDev, func() error { return enterRoot(view) }} {
+		if err := build(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tree is a part of the machine's file system on its way into the root.
+type tree struct {
+	at   string // its path in the root
+	fd   int    // of a detached copy
+	dir  bool
+	link string // what it is a symbolic link to, without a copy
+}
+
+// trees takes copies of all that the view has, with the rights that it has there.
+func (v View) trees() (list []tree, err error) {
+	for _, at := range []string{"/tmp", "/var/tmp"} { // for programs that do not ask for TMPDIR
+		t, err := treeOf(landlock.File{Path: v.Temp, Access: landlock.Writable})
+		if err != nil {
+			return nil, err
+		}
+		t.at = at
+		list = append(list, t)
+	}
+	for _, e := range v.entries() { // which may be below these
+		t, err := treeOf(e)
+		if errors.Is(err, fs.ErrNotExist) && e.Access == landlock.Readable {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func treeOf(e landlock.File) (tree, error) {
+	info, err := os.Lstat(e.Path)
+	if err != nil {
+		return tree{}, err
+	}
+	if info.Mode().Type() == fs.ModeSymlink && e.Access == landlock.Readable {
+		link, err := os.Readlink(e.Path)
+		return tree{at: e.Path, link: link}, err
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, e.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
+	switch e.Access {
+	case landlock.Readable:
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV
+	case landlock.Writable:
+		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return tree{}, &os.PathError{Op: "mount_setattr", Path: e.Path, Err: err}
+	}
+	return tree{at: e.Path, fd: fd, dir: info.IsDir()}, nil
+}
+
+// attach puts the tree into the root, which is the current directory.
+func (t tree) attach() error {
+	at := "." + t.at
+	if t.link != "" {
+		return os.Symlink(t.link, at)
+	}
+	defer unix.Close(t.fd)
+	if err := makePlace(at, t.dir); err != nil {
+		return err
+	}
+	err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err != nil {
+		return &os.PathError{Op: "move_mount", Path: t.at, Err: err}
+	}
+	return nil
+}
+
+// makePlace makes a file or a directory on which something can be mounted.
+func makePlace(path string, dir bool) error {
+	if dir {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
+	if err == nil {
+		err = f.Close()
+	}
+	return err
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return &os.PathError{Op: "mount " + kind, Path: strings.TrimPrefix(target, "."), Err: err}
+	}
+	return nil
+}
+
+// Files of /proc that are the machine's: some can be changed by root of the machine, whom the kernel
+// does not tell from root of the sandbox where they have the same number.
+var (
+	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound"}
+	procHidden   = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "latency_stats"}
+)
+
+// buildProc mounts a /proc of the sandbox's processes.
+func buildProc() error {
+	if err := os.Mkdir("proc", 0o555); err != nil {
+		return err
+	}
+	if err := mount("proc", "./proc", "proc", quiet|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	for _, name := range procReadable {
+		if err := freeze(filepath.Join("proc", name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range procHidden {
+		if err := hide(filepath.Join("proc", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeze makes a path of the new root read-only, if there is one.
+func freeze(path string) error {
+	if _, err := os.Lstat(path); err != nil {
+		return nil
+	}
+	if err := mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &attr); err != nil {
+		return &os.PathError{Op: "mount_setattr", Path: path, Err: err}
+	}
+	return nil
+}
+
+// hide puts an empty file or directory in front of a path of the new root, if there is one.
+func hide(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil
+	case info.IsDir():
+		return mount("tmpfs", path, "tmpfs", quiet|unix.MS_RDONLY, "size=0,mode=0555")
+	}
+	return mount("dev/null", path, "", unix.MS_BIND, "")
+}
+
+// buildDev makes what /dev has besides the devices: terminals and shared memory of the sandbox's own.
+func buildDev() error {
+	for _, dir := range []string{"dev/pts", "dev/shm"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(
+		mount("devpts", "./dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
+		mount("tmpfs", "./dev/shm", "tmpfs", quiet, shmSize),
+	)
+	for name, target := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		err = errors.Join(err, os.Symlink(target, filepath.Join("dev", name)))
+	}
+	return err
+}
+
+// enterRoot makes the current directory the root, and lets go of the old one.
+func enterRoot(view View) error {
+	if err := os.MkdirAll("run", 0o755); err != nil {
+		return err
+	}
+	if hidesSecrets() {
+		for _, path := range secrets("." + secretDir) {
+			if err := hide(path); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return os.NewSyscallError("pivot_root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return os.NewSyscallError("umount", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	return os.NewSyscallError("mount_setattr", unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr))
+}
+
+// upLoopback makes the sandbox's loopback work, which is all the network that it has.
+func upLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return os.NewSyscallError("ioctl", unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
+}

@@ -1,0 +1,61 @@
+package isolate
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// dropRights gives up all capabilities of the program that the calling thread runs next, for good, also
+// where that is root's.
+func dropRights() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	for right := uintptr(0); ; right++ {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, right, 0, 0, 0); err != nil {
+			break // there are no more
+		}
+		// Without CAP_SETPCAP this fails. Then the program is not root, and gains nothing by running another.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0); err != nil && os.Geteuid() == 0 {
+			return fmt.Errorf("giving up capability %d: %w", right, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return os.NewSyscallError("capset", unix.Capset(&header, &none[0]))
+}
+
+// become runs the program again in this one's place, in the stage that the state has. It returns only if
+// that fails.
+func (s *State) become() error {
+	env, err := s.environ()
+	if err != nil {
+		return err
+	}
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range", err)
+	}
+	for _, fd := range s.Sockets {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
+	err = syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", s.Program), os.Args, append(os.Environ(), env))
+	return os.NewSyscallError("execve", err)
+}
+
+// settle is the first thing that the isolated program does: nothing of the machine is left in its hands.
+func (s *State) settle() error {
+	if s.Level == isolation.Namespaces {
+		return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package isolate
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
+)
+
+// View is what a sandbox has of its machine's file system. There is nothing else in it: no home of the
+// user, no sockets of other programs, no state of other sandboxes.
+type View struct {
+	// Workdir, Home and Temp are absolute paths of directories that are the sandbox's own.
+	Workdir, Home, Temp string
+	// Readable are absolute paths that it can read, besides those of the system.
+	Readable []string
+}
+
+// systemPaths are those of the system's programs and their configuration. Those that are missing are
+// left out.
+var systemPaths = []string{
+	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/gnu/store",
+	"/var/lib/dpkg", "/sys",
+}
+
+// devices are those that every program may expect.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// entries returns what the view has, without /proc and the terminals, parents before what is below them.
+func (v View) entries() []landlock.File {
+	var list []landlock.File
+	add := func(access landlock.Access, paths ...string) {
+		for _, path := range paths {
+			list = append(list, landlock.File{Path: filepath.Clean(path), Access: access})
+		}
+	}
+	add(landlock.Readable, systemPaths...)
+	add(landlock.Readable, v.Readable...)
+	add(landlock.Device, devices...)
+	add(landlock.Writable, v.Workdir, v.Home, v.Temp)
+	slices.SortStableFunc(list, func(a, b landlock.File) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}
+
+// secretDir has secrets of the machine in it, such as passwords and private keys.
+const secretDir = "/etc"
+
+// secrets returns the paths below a directory that only their owner, or a group, may read. For root the
+// kernel keeps no others, so that the view must. What cannot be looked at is a secret.
+func secrets(dir string) (paths []string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil { // of reading a directory
+			paths = append(paths, path)
+			return nil
+		}
+		info, err := d.Info()
+		switch {
+		case err != nil || d.Type() == fs.ModeSymlink:
+		case d.IsDir() && info.Mode().Perm()&0o005 != 0o005:
+			paths = append(paths, path)
+			return fs.SkipDir
+		case !d.IsDir() && info.Mode().Perm()&0o004 == 0:
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	return paths
+}
+
+// hidesSecrets reports whether the view must hide what other users may not read.
+func hidesSecrets() bool { return os.Geteuid() == 0 }

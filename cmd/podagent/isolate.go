@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/cmd/podagent/internal/isolate"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
+)
+
+// isolationFlags are the flags of serve that keep the agent from the rest of its machine.
+type isolationFlags struct {
+	mode isolation.Mode
+	view isolate.View
+}
+
+func (f *isolationFlags) define(flags *flag.FlagSet) {
+	flags.Func("isolation", "keep the agent and its processes from the rest of this machine, at `LEVEL`: namespaces, with a file system, processes and a network of their own; landlock, by rules of the kernel; auto takes the strongest that there can be; none (default none)", func(s string) (err error) {
+		f.mode, err = isolation.ParseMode(s)
+		return err
+	})
+	flags.StringVar(&f.view.Home, "home", "", "with --isolation, the home `DIR` of the sandbox, which only it uses")
+	flags.StringVar(&f.view.Temp, "temp", "", "with --isolation, the `DIR` for the sandbox's temporary files, which only it uses")
+	flags.Func("readable", "with --isolation, let the sandbox read the absolute path `DIR`; may be repeated", func(s string) error {
+		if !filepath.IsAbs(s) {
+			return fmt.Errorf("%q is not absolute", s)
+		}
+		f.view.Readable = append(f.view.Readable, s)
+		return nil
+	})
+}
+
+// isolated has the agent run isolated, if it is to. It reports whether this program has nothing to do any
+// more, as another one did it.
+func isolated(config *agent.Config, flags isolationFlags) (done bool, err error) {
+	if flags.mode == "" || flags.mode == isolation.Off {
+		return false, nil
+	}
+	state, err := isolate.Inside()
+	if err != nil {
+		return false, err
+	}
+	if state != nil {
+		return false, settle(config, state)
+	}
+	if err := flags.check(config); err != nil {
+		return false, err
+	}
+	sockets, err := agent.Bind(config.Listen)
+	if err != nil {
+		return false, err
+	}
+	status, err := isolate.Run(flags.mode, flags.view, sockets, config.Log)
+	if err == nil && status != 0 {
+		err = &agent.ExitError{Code: status}
+	}
+	return true, err
+}
+
+// check completes the view, and refuses what an isolated agent cannot do.
+func (f *isolationFlags) check(config *agent.Config) (err error) {
+	f.view.Workdir = config.Workdir
+	for name, dir := range map[string]*string{"home": &f.view.Home, "temp": &f.view.Temp} {
+		if *dir == "" {
+			return usageError{fmt.Errorf("--isolation needs --%s", name)}
+		}
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return err
+		}
+	}
+	if config.Health != "" {
+		return usageError{errors.New("--health is for agents in pods, and --isolation for others")}
+	}
+	return nil
+}
+
+// settle gives an isolated agent and its processes what they have: sockets, a home, and a directory for
+// temporary files. Without any other word they have the strongest way out: none but the proxy.
+func settle(config *agent.Config, state *isolate.State) (err error) {
+	view := state.View
+	config.Sockets, config.Isolation = state.Files(), state.Info
+	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
+	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+view.Temp)
+	if config.Egress.Mode == "" {
+		config.Egress.Mode = wayout.Auto
+	}
+	if state.Level == isolation.Landlock {
+		config.Files, err = view.Files()
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package launcher_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// eachIsolation runs a test at each level.
+func eachIsolation(t *testing.T, test func(t *testing.T, l *launcher.Local)) {
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			l.Isolation = isolation.Mode(level)
+			test(t, l)
+		})
+	}
+}
+
+func output(t *testing.T, s *launcher.Sandbox, script string) string {
+	t.Helper()
+	out, err := s.Command(t.Context(), "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v: %s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// An isolated sandbox works as another one does.
+func TestIsolatedSandboxWorks(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
+		s := launch(t, l, launcher.Spec{ID: "a"})
+		if s.Isolation.Level != isolation.Level(l.Isolation) || s.Isolation.Missing != "" {
+			t.Errorf("it is isolated by %+v", s.Isolation)
+		}
+		if err := s.WriteFile(t.Context(), "f", []byte("hello"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := output(t, s, "cat f; echo x >$HOME/.profile; echo y >$TMPDIR/t; mv $TMPDIR/t $HOME; pwd"); got != "hello"+s.Workdir {
+			t.Errorf("a command printed %q", got)
+		}
+		if text, err := os.ReadFile(filepath.Join(s.Workdir, "f")); err != nil || string(text) != "hello" {
+			t.Errorf("outside, the file has %q, %v", text, err)
+		}
+		signalAgent(t, s, syscall.SIGKILL)
+		again := launch(t, l, launcher.Spec{ID: "a"})
+		if got := output(t, again, "cat $HOME/.profile $HOME/t"); got != "x\ny" || again.Isolation.Level != s.Isolation.Level {
+			t.Errorf("with another agent: %q, %+v", got, again.Isolation)
+		}
+		if err := l.Terminate(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(l.StateDir); err != nil || len(left) > 1 { // a lock may stay
+			t.Errorf("%v is left, %v", left, err)
+		}
+	})
+}
+
+// What is the user's is not there, neither for commands nor for calls.
+func TestIsolatedSandboxHasNothingOfTheUser(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
+		s := launch(t, l, launcher.Spec{ID: "a"})
+		other := launch(t, l, launcher.Spec{ID: "b"})
+		if err := other.WriteFile(t.Context(), "f", []byte("theirs"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		key := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(key, []byte("secret"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{key, filepath.Join(other.Workdir, "f"), filepath.Join(filepath.Dir(s.Workdir), "sandbox.json")} {
+			if data, err := s.ReadFile(t.Context(), path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("a call reads %s: %q, %v", path, data, err)
+			}
+			if out, err := s.Command(t.Context(), "cat", path).CombinedOutput(); err == nil {
+				t.Errorf("a command reads %s: %s", path, out)
+			}
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Where these succeed, it is with another file of this name.
+			_ = s.WriteFile(t.Context(), path, []byte("x"), 0o644)
+			_ = s.Command(t.Context(), "sh", "-c", `echo x >>"$0"; rm -f "$0"`, path).Run()
+			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+				t.Errorf("%s is changed to %q, %v", path, after, err)
+			}
+		}
+	})
+}
+
+func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation = "chroot"
+	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil {
+		t.Error("an unknown level is taken")
+	}
+}
+
+// The agent has no key to ask for. Who is in a sandbox cannot call it, nor that of another one.
+func TestCommandsOfASandboxCannotCallAgents(t *testing.T) {
+	for _, mode := range []isolation.Mode{isolation.Off, isolation.Mode(isolation.Landlock), isolation.Mode(isolation.Namespaces)} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			other := launch(t, l, launcher.Spec{ID: "b"})
+			l.Isolation = mode
+			in := launch(t, l, launcher.Spec{ID: "a"})
+			for _, target := range []*launcher.Sandbox{other, in} {
+				socket := filepath.Join(filepath.Dir(target.Workdir), "agent.sock")
+				// What an agent says first are its settings of HTTP/2.
+				const call = `import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+print(len(s.recv(1)))`
+				if out, err := exec.Command("python3", "-c", call, socket).CombinedOutput(); string(out) != "1\n" {
+					t.Fatalf("from outside it answers with %q, %v", out, err)
+				}
+				out, err := in.Command(t.Context(), "python3", "-c", call, socket).CombinedOutput()
+				if err == nil && string(out) == "1\n" {
+					t.Errorf("it answers at %s", socket)
+				}
+			}
+		})
+	}
+}

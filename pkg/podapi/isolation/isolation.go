@@ -1,0 +1,59 @@
+// Package isolation names what keeps a sandbox that is a process of a machine from the rest of that
+// machine: what asks for it, and what there is.
+package isolation
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Level is what keeps a sandbox from the files, processes and network of its machine.
+type Level string
+
+// The levels, from the weakest.
+const (
+	// None: nothing does.
+	None Level = ""
+	// Landlock: the kernel refuses the agent and its commands all files but those of the sandbox and
+	// the system's, and signals and the memory of other processes.
+	Landlock Level = "landlock"
+	// Namespaces: the agent and its commands have a file system, processes and a network of their own.
+	Namespaces Level = "namespaces"
+)
+
+var levels = []Level{None, Landlock, Namespaces}
+
+// AtLeast reports whether a level is as strong as another. An unknown one is weaker than all.
+func (l Level) AtLeast(other Level) bool {
+	return slices.Index(levels, l) >= slices.Index(levels, other)
+}
+
+// Mode says which level a sandbox is to have.
+type Mode string
+
+// The modes besides those that name a level, which there must be then.
+const (
+	// Off isolates nothing.
+	Off Mode = "none"
+	// Auto takes the strongest level that there can be.
+	Auto Mode = "auto"
+)
+
+// ParseMode returns the mode with this name.
+func ParseMode(name string) (Mode, error) {
+	switch m := Mode(name); m {
+	case Off, Auto, Mode(Landlock), Mode(Namespaces):
+		return m, nil
+	}
+	return "", fmt.Errorf("%q is not auto, namespaces, landlock or none", name)
+}
+
+// ExitStatus is that of an agent that cannot isolate as it must: sysexits.h calls it EX_NOPERM.
+const ExitStatus = 77
+
+// Info says how a sandbox is isolated.
+type Info struct {
+	Level Level
+	// Missing says why the level is not a stronger one.
+	Missing string
+}
