@@ -21,6 +21,15 @@ var mayNameProcfs = map[string][]string{
 	"pkg/fsops/writeunnamed_linux.go":             {"/proc/self/fd", "/proc/self/fd/%d"},
 	"pkg/fsops/internal/walk/dir_linux.go":        {"/proc/self/fd/"},
 	"pkg/launcher/agent_linux.go":                 {"/proc/self/fd/%d/%s"},
+	"cmd/podagent/internal/isolate/namespaces_linux.go": {
+		"/proc/self/exe",
+		// Settings of the machine.
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/user/max_user_namespaces",
+	},
+	"cmd/podagent/internal/isolate/stage_linux.go": {"/proc/self/fd/%d"},
+	// What the view of a sandbox has, which is not opened here.
+	"cmd/podagent/internal/isolate/landlock_linux.go": {"/proc", "/proc/self/fd/%d"},
+	"cmd/podagent/internal/isolate/mounts_linux.go":   {"/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"},
 	// The agent reads these about itself and the machine when it starts, below a root
 	// that tests replace.
 	"cmd/podagent/internal/proc/cgroup/cgroup_linux.go": {"proc/self/mountinfo", "proc/self/cgroup"},

@@ -12,8 +12,7 @@ import (
 )
 
 // Local runs each sandbox's agent as a process on this Linux machine. It isolates
-// nothing: commands run as the caller's user. It is for development, demos and tests, and
-// for hosts that are sandboxes themselves.
+// nothing without Isolation: commands run as the caller's user.
 //
 // A sandbox is a directory below StateDir, which only its owner can enter. Its agent
 // serves its own user only, and an agent of another user is not called. Of the
@@ -23,12 +22,10 @@ type Local struct {
 	// StateDir holds the sandboxes. Empty means podagent/local in $XDG_STATE_HOME, or in ~/.local/state.
 	StateDir string
 	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
-	Agent string
-	// Isolation says what keeps new sandboxes from the rest of this machine. Empty means nothing does.
-	// A level that there cannot be is [ErrIsolation].
-	Isolation isolation.Mode
-	Readable  []string     // absolute paths that isolated sandboxes can read, besides the system's
-	Log       *slog.Logger // gets what the launcher does; nil discards it
+	Agent     string
+	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: nothing
+	Readable  []string       // absolute paths that isolated sandboxes can read, besides the system's
+	Log       *slog.Logger   // gets what the launcher does; nil discards it
 }
 
 var _ Launcher = (*Local)(nil)
