@@ -105,7 +105,7 @@ func (r *Ruleset) Restrict() error {
 			return err
 		}
 		if version < FilesVersion {
-			return fmt.Errorf("Landlock has the version %d, and no files before %d", version, FilesVersion)
+			return fmt.Errorf("the kernel has version %d of Landlock, which judges all changes of files from %d on", version, FilesVersion)
 		}
 		attr.Handled_access_fs = fileRights(version)
 	}
