@@ -25,6 +25,8 @@ type waysOut struct {
 	peers *peers.Peers
 	hurry chan struct{} // has a value if there is another view
 
+	levelInterval time.Duration // see egressLevelInterval
+
 	leave context.CancelFunc // of peers, and so of what this gateway keeps
 	life  context.Context    // of all far ends
 	end   context.CancelFunc
@@ -56,7 +58,7 @@ type egressTenants interface {
 
 func newWaysOut(g *Gateway) *waysOut {
 	w := &waysOut{
-		g: g, hurry: make(chan struct{}, 1),
+		g: g, hurry: make(chan struct{}, 1), levelInterval: egressLevelInterval,
 		known: map[string]wayOut{}, farEnds: map[string]*farEnd{}, tenants: map[string]*tenantEgress{},
 	}
 	w.life, w.end = context.WithCancel(context.Background())

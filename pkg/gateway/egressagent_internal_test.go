@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // hangs bounds what must happen, and is more than a far end waits for a mute agent.
@@ -28,6 +32,27 @@ type hostileAgent struct {
 	calls   chan *hostileCall
 	request string
 	answers chan string // to the request, of each connection
+
+	levels   levels
+	interval time.Duration // between questions for its level; 0 is the usual one
+}
+
+// levels is an agent's level, which changes.
+type levels struct {
+	pb.UnimplementedAgentServer
+	now   atomic.Value  // of a wayout.Level
+	asked chan struct{} // has a value when it was asked
+}
+
+func (l *levels) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse, error) {
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	level := string(l.now.Load().(wayout.Level))
+	return &pb.InfoResponse{
+		ProtocolMajor: wire.ProtocolMajor, ProtocolMinor: wire.ProtocolMinor, Workdir: []byte("/"), Egress: &pb.EgressInfo{Level: level},
+	}, nil
 }
 
 // hostileCall is a call of Serve.
@@ -104,6 +129,7 @@ func servedBy(t *testing.T, a *hostileAgent, policy *egressPolicy) *farEnd {
 	}
 	server := grpc.NewServer()
 	pb.RegisterEgressServer(server, a)
+	pb.RegisterAgentServer(server, &a.levels)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
 	client, err := podapi.Dial(podapi.DialOptions{Dial: func(ctx context.Context) (net.Conn, error) {
@@ -115,6 +141,7 @@ func servedBy(t *testing.T, a *hostileAgent, policy *egressPolicy) *farEnd {
 	t.Cleanup(func() { client.Close() })
 	g := New(Options{})
 	t.Cleanup(func() { g.Close() })
+	g.waysOut.levelInterval = cmp.Or(a.interval, g.waysOut.levelInterval)
 	f := newFarEnd(g.waysOut, wayOut{Summary: launcher.Summary{ID: "acme--a"}, tenant: "acme", name: "a"}, policy, true, 1)
 	done := make(chan struct{})
 	go func() {
@@ -228,4 +255,26 @@ func listen(t *testing.T) int {
 		}
 	}()
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestSandboxIsNotLetOutAnyMoreAtAWeakerLevelThanItMustBe(t *testing.T) {
+	a := &hostileAgent{interval: time.Millisecond}
+	a.levels.asked = make(chan struct{}, 1)
+	a.levels.now.Store(wayout.Network)
+	policy := policyFor(t, "")
+	policy.require = wayout.Network
+	servedBy(t, a, policy)
+	within(t, "the question before it is let out", a.levels.asked)
+	call := within(t, "serving", a.calls)
+	call.serving(t)
+	for range 3 {
+		within(t, "another question", a.levels.asked)
+	}
+	select {
+	case <-call.over:
+		t.Fatal("at the level that is required, it is not let out")
+	default:
+	}
+	a.levels.now.Store(wayout.Advisory)
+	within(t, "the end of serving", call.over)
 }

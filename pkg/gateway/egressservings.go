@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // servings are the times that a far end serves with one connection to the sandbox.
@@ -249,8 +251,27 @@ func (s *servings) serveNext(v *serving, policy *egressPolicy, generation uint64
 			s.stir()
 		},
 	})
-	if err == nil {
-		v.server = server
+	if err != nil {
+		return err
 	}
-	return err
+	v.server = server
+	if policy.require != "" {
+		s.w.all.Go(func() { s.holdTo(v, policy.require) })
+	}
+	return nil
+}
+
+// holdTo ends a serving whose sandbox is kept from other ways by less than it must be: networks change.
+// An agent that was made with that requirement ends by itself, others say it when they are asked.
+func (s *servings) holdTo(v *serving, level wayout.Level) {
+	for delay.For(v.ctx, s.w.levelInterval) == nil {
+		ctx, cancel := context.WithTimeout(v.ctx, lookupTime)
+		err := s.sandbox.RequireEgress(ctx, level)
+		cancel()
+		if errors.Is(err, launcher.ErrEgress) {
+			s.w.g.Log.WarnContext(v.ctx, "a sandbox is not let out any more", "sandbox", s.ID, "error", err)
+			v.end()
+			return
+		}
+	}
 }

@@ -169,6 +169,8 @@ const (
 	egressInterval     = time.Second
 	egressListInterval = 15 * time.Second
 	egressListTime     = time.Minute
+	// egressLevelInterval is how often a sandbox whose tenant requires a level is asked for it.
+	egressLevelInterval = time.Minute
 	// egressPatience is how long a sandbox's maker waits for its way out.
 	egressPatience = 10 * time.Second
 	// A far end tries again after a pause, which grows; and serves anew in place of a stale one not more
