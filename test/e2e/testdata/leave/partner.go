@@ -129,7 +129,7 @@ func serveFirst(name string, args []string) (string, error) {
 		return "", err
 	}
 	defer l.Close()
-	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(2 * patience)) // whoever comes asks many
 	conn, err := l.Accept()
 	if err != nil {
 		return "", err
