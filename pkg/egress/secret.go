@@ -109,7 +109,7 @@ func isTaken(name string) bool {
 	}
 	taken := slices.Concat(trustBundle, trustAddition, []string{
 		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM", "PWD", "TMPDIR", "JAVA_TOOL_OPTIONS",
-		"NODE_OPTIONS", "NODE_USE_ENV_PROXY", "PYTHONPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+		"NODE_OPTIONS", "NODE_USE_ENV_PROXY", "PYTHONPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "RES_OPTIONS",
 	})
 	return slices.Contains(taken, upper)
 }

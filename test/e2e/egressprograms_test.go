@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,9 +41,43 @@ func TestProgramsOfAPodUseTheWayOut(t *testing.T) {
 					t.Run(r.Program, func(t *testing.T) { r.Check(t, s.Client, town.Port, env, out.decided) })
 				}
 			}
+			t.Run("past the proxy", func(t *testing.T) { goPastTheProxy(t, s, out, town.Port, env) })
+			t.Run("names", func(t *testing.T) { lookUpInVain(t, s, level) })
 			out.Close()
 			t.Run("a cut", func(t *testing.T) { cutTheWayOut(t, s, w) })
 		})
+	}
+}
+
+// goPastTheProxy runs recipes without the variables of the proxy: nothing gets out. Left out is what tries
+// for long when a name does not resolve.
+func goPastTheProxy(t *testing.T, s *launcher.Sandbox, out *farEnd, port int, env []string) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "NODE_USE_ENV_PROXY"} {
+		env = append(env, name+"=")
+	}
+	for _, r := range recipetest.Recipes {
+		if !slices.Contains([]string{"curl", "git", "python3", "node"}, r.Program) {
+			continue
+		}
+		before := len(out.decided(r.Host))
+		text, err := recipetest.Run(t.Context(), s.Client, r.Script, r.Host, port, env...)
+		t.Logf("%s: %v, %s", r.Program, err, text)
+		if err == nil || strings.Contains(text, r.Want) || len(out.decided(r.Host)) != before {
+			t.Errorf("%s ends with %v, and printed %s; the decisions were %q", r.Program, err, text, out.decided(r.Host)[before:])
+		}
+	}
+}
+
+// lookUpInVain looks up names, for which nobody waits long, since nobody answers: at the level landlock there is
+// no UDP.
+func lookUpInVain(t *testing.T, s *launcher.Sandbox, level wayout.Level) {
+	out, errOut, status := harness.Run(t, s, "getent hosts a.example.com b.example.com c.example.com; printf %s \"$RES_OPTIONS\"", nil)
+	want := ""
+	if level == wayout.Network {
+		want = "timeout:1 attempts:1"
+	}
+	if out != want {
+		t.Errorf("%q, want %q; %s, %+v", out, want, errOut, status)
 	}
 }
 

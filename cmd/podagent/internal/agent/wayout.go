@@ -204,7 +204,7 @@ func (w *wayOut) levelNow() wayout.Level {
 func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.egressEnv = append(proxyEnv(proxy.Port()), env...)
+	a.egressEnv = append(a.wayOut.proxyEnv(proxy), env...)
 	a.setEnv(a.configured)
 }
 
@@ -230,17 +230,26 @@ func (w *wayOut) env() []string {
 	if mode := w.config.Mode; mode == "" || mode == wayout.Off {
 		return nil
 	}
-	return proxyEnv(w.proxy.Port())
+	return w.proxyEnv(w.proxy)
 }
 
-// proxyEnv are the variables by which programs find the proxy. Programs that cannot speak SOCKS fail
-// if ALL_PROXY names it so. Node reads them from 22.21 and 24.5 on.
-func proxyEnv(port int) []string {
-	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
+// noNames has programs wait a second for a name, and not up to a minute, where the network leads nowhere, and so
+// to no server of names (resolv.conf(5)). A network that refuses with an answer often leaves the answer out,
+// since the kernel limits them. Where there is a way out, more patience serves programs.
+const noNames = "RES_OPTIONS=timeout:1 attempts:1"
+
+// proxyEnv are the variables by which programs find the proxy, and what serves them at the level. Programs
+// that cannot speak SOCKS fail if ALL_PROXY names it so. Node reads them from 22.21 and 24.5 on.
+func (w *wayOut) proxyEnv(p *egress.Proxy) []string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(p.Port())
 	const direct = "localhost,127.0.0.1,::1"
-	return []string{
+	env := []string{
 		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "ALL_PROXY=" + proxy, "NO_PROXY=" + direct,
 		"http_proxy=" + proxy, "https_proxy=" + proxy, "all_proxy=" + proxy, "no_proxy=" + direct,
 		"NODE_USE_ENV_PROXY=1",
 	}
+	if w.levelNow() == wayout.Network {
+		env = append(env, noNames)
+	}
+	return env
 }
