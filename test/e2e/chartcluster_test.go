@@ -92,6 +92,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	r.secret(t, "commands", mcpSecret)
 	r.secret(t, "gateway-keys", acmesKeys(""))
 	r.secret(t, "gateway-links", strings.Repeat("secret", 6))
+	r.secret(t, "gateway-credentials", "a-token-of-acmes")
 	auditKey(t, r, "gateway-audit")
 
 	r.helm(t, "install", chart)

@@ -65,6 +65,9 @@ func TestChartsGatewaysLetSandboxesOut(t *testing.T) {
 	t.Run("audit", func(t *testing.T) { w.on(t).findTries() })
 }
 
+// chartsCredential is the value of a credential.
+const chartsCredential = "the-value-of-a-credential"
+
 // chartsWayOut is a sandbox that the gateways of a release let out.
 type chartsWayOut struct {
 	*gatewayPods
@@ -79,7 +82,7 @@ func newChartsWayOut(t *testing.T) *chartsWayOut {
 	r := newReleaseIn(t, launchertest.OwnCluster(t, launcher.Restricted))
 	site := newWebSite(t, networkOf(t, r.cluster).BridgeAddress)
 	walled := newWebSite(t, site.address.Addr().String()) // where the policy of the gateways does not let them
-	rules := []string{site.rule("site"), site.rule("large-metrics"), walled.rule("walled")}
+	rules := []string{"api.test", site.rule("site"), site.rule("large-metrics"), walled.rule("walled")}
 	for _, d := range disturbances {
 		rules = append(rules, site.rule("large-"+d.name), site.rule("next-"+d.name))
 	}
@@ -87,11 +90,13 @@ func newChartsWayOut(t *testing.T) *chartsWayOut {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := acmesKeys(fmt.Sprintf(", egress: {mode: network, require: network, allow_hosts: %s}", allowed))
+	keys := acmesKeys(fmt.Sprintf(`, egress: {mode: network, require: network, allow_hosts: %s,
+		credentials: [{name: API_KEY, hosts: [api.test], value_file: /etc/podagent/credentials/token}]}`, allowed))
 	r.secret(t, "podagent-links", strings.Repeat("secret", 6))
+	r.secret(t, "credentials", chartsCredential)
 	const to = "gateway.networkPolicy.egress.more[0]."
 	pods := r.installGateway(
-		t, keys, "gateway.linkKeys.secret=podagent-links,gateway.linkKeys.key=token",
+		t, keys, "gateway.linkKeys.secret=podagent-links,gateway.linkKeys.key=token,gateway.credentials.secret=credentials",
 		fmt.Sprintf(to+"to[0].ipBlock.cidr=%s/32,"+to+"ports[0].port=%d", site.address.Addr(), site.address.Port()),
 	)
 	w := &chartsWayOut{gatewayPods: pods, release: r, site: site, walled: walled}
@@ -144,6 +149,10 @@ func (w *chartsWayOut) reach() {
 		if err != nil || !strings.Contains(string(out), want) {
 			w.Errorf("%v, %q, want %q", err, out, want)
 		}
+	}
+	out, err := w.sandbox.Command(w.Context(), "sh", "-c", `echo "$API_KEY"`).Output()
+	if err != nil || len(out) < len(chartsCredential) || strings.Contains(string(out), chartsCredential) {
+		w.Errorf("it has the credential %q, %v, want a placeholder", out, err)
 	}
 }
 

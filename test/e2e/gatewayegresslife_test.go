@@ -46,7 +46,7 @@ func letOutGateways(t *testing.T, c *launchertest.Cluster, site *webSite) (calls
       mode: network
       require: network
       allow_hosts: [%q, "api.test:443"]
-      credentials: [{name: API_KEY, hosts: ["api.test:443"], value_file: %q}]`, site.rule("site"), filepath.Join(dir, "token")))
+      credentials: [{name: API_KEY, hosts: [api.test], value_file: %q}]`, site.rule("site"), filepath.Join(dir, "token")))
 	base := c.Spec("")
 	base.Pod.Workspace = launcher.Workspace{Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, 1)}
 	counter := &farEndCounter{Metrics: metrics.New()}
