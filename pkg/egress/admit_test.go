@@ -71,7 +71,7 @@ func TestOwnerOfTheProxyIsAskedBeforeEachTry(t *testing.T) {
 	var reached atomic.Int32
 	handler := func(w http.ResponseWriter, _ *http.Request) { reached.Add(1); fmt.Fprint(w, "hello") }
 	plain := serveHTTP(t, handler)
-	world := mustSessionCA(t, "world")
+	world := mustCA(t, "world")
 	w := &opened{tlsOpener: &tlsOpener{}, world: world, hosts: map[string]string{}}
 	port := w.host(t, theHost, http.HandlerFunc(handler)).Listener.Addr().(*net.TCPAddr).Port
 	s := theSecret(t)

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"sync"
+
+	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
 // tlsOpener opens the TLS to hosts that have secrets. It answers a client in the host's
@@ -18,7 +20,7 @@ import (
 // host by TLS of its own, with the secrets put in. Nothing is kept: bodies pass as they
 // come.
 type tlsOpener struct {
-	ca      *sessionCA
+	ca      *sessionca.CA
 	secrets *secretSet
 	roots   *x509.CertPool // nil: this machine's
 	shared  bool           // others may have the same CA
@@ -47,14 +49,14 @@ func newTLSOpener(opts Options) (*tlsOpener, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := newSessionCA(seed)
+	ca, err := sessionca.New(seed)
 	if err != nil {
 		return nil, err
 	}
 	return openerOf(ca, secrets, opts), nil
 }
 
-func openerOf(ca *sessionCA, secrets *secretSet, opts Options) *tlsOpener {
+func openerOf(ca *sessionca.CA, secrets *secretSet, opts Options) *tlsOpener {
 	return &tlsOpener{
 		ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0,
 		clients: make(chan struct{}, mostOpened), conns: make(chan struct{}, mostHostConns),
@@ -82,7 +84,7 @@ func (o *tlsOpener) open(ctx context.Context, client net.Conn, to target, dial f
 		conn.reset()
 		return fmt.Errorf("%d connections to hosts of secrets are open, and there may be no more", mostOpened)
 	}
-	leaf, err := o.ca.leaf(to.host())
+	leaf, err := o.ca.Leaf(to.host())
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 type opened struct {
 	*tlsOpener
 	proxy *url.URL
-	world *sessionCA
+	world *sessionca.CA
 	asker *proxy
 	seen  chan Decision // but for what is allowed
 	mu    sync.Mutex
@@ -61,11 +63,11 @@ func newOpened(t testing.TB, secrets ...Secret) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := newSessionCA(seed)
+	own, err := sessionca.New(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := newSessionCA([]byte("the seed of the world's authority"))
+	world, err := sessionca.New([]byte("the seed of the world's authority"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +82,10 @@ func newOpened(t testing.TB, secrets ...Secret) *opened {
 	return o
 }
 
-func trusting(authorities ...*sessionCA) *x509.CertPool {
+func trusting(authorities ...*sessionca.CA) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, a := range authorities {
-		pool.AddCert(a.cert)
+		pool.AddCert(a.Certificate())
 	}
 	return pool
 }
@@ -102,7 +104,7 @@ func (o *opened) placeholder(name string) string {
 func (o *opened) host(t testing.TB, name string, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	cert, err := o.world.leaf(name)
+	cert, err := o.world.Leaf(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,4 +287,13 @@ func (o *opened) tunnel(t testing.TB, host string, protocols ...string) *tls.Con
 		}
 	}
 	return tls.Client(conn, &tls.Config{ServerName: host, RootCAs: trusting(o.ca, o.world), NextProtos: protocols})
+}
+
+func mustCA(t testing.TB, seed string) *sessionca.CA {
+	t.Helper()
+	ca, err := sessionca.New([]byte(seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
 }

@@ -18,14 +18,6 @@ const (
 	// minSeed is the least length of Options.Seed in bytes: 128 bits can't be guessed.
 	minSeed = 16
 
-	// leafLife is how long a certificate of a host is valid, and leafRenewal how long
-	// before its end another one is made.
-	leafLife, leafRenewal = 24 * time.Hour, 12 * time.Hour
-	// leafSkew is how far the sandbox's clock may be behind.
-	leafSkew = 24 * time.Hour
-	// maxLeaves bounds the certificates that are kept: a wildcard has any number of hosts.
-	maxLeaves = 256
-
 	// openHandshake bounds the handshake with the client, and that with the host: it takes
 	// two round trips.
 	openHandshake = 10 * time.Second

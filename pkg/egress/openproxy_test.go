@@ -11,10 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
 // newOpeningFront is newFront with secrets, for hosts that the world's CA vouches for.
-func newOpeningFront(t testing.TB, world *sessionCA, rules []string, secrets ...Secret) (*front, *tlsOpener) {
+func newOpeningFront(t testing.TB, world *sessionca.CA, rules []string, secrets ...Secret) (*front, *tlsOpener) {
 	t.Helper()
 	o, err := newTLSOpener(Options{Secrets: secrets, Roots: trusting(world)})
 	if err != nil {
@@ -35,7 +37,7 @@ func TestPlaceholderInPlainHTTPStaysAndIsTold(t *testing.T) {
 	port := plain.Listener.Addr().(*net.TCPAddr).Port
 	s := theSecret(t)
 	s.Hosts = mustRules(t, fmt.Sprintf("%s:%d", theHost, port))
-	f, o := newOpeningFront(t, mustSessionCA(t, "world"), []string{fmt.Sprintf("%s=127.0.0.1:%d", theHost, port)}, s)
+	f, o := newOpeningFront(t, mustCA(t, "world"), []string{fmt.Sprintf("%s=127.0.0.1:%d", theHost, port)}, s)
 	p := o.secrets.all[0].placeholder
 	answer, _ := do(t, f.client(t, "http", nil), request(t, "POST", fmt.Sprintf("http://%s:%d/?key=%s", theHost, port, p), strings.NewReader("it is "+p), "Authorization", "Bearer "+p))
 	r := <-got
@@ -56,7 +58,7 @@ func TestPlaceholderInPlainHTTPStaysAndIsTold(t *testing.T) {
 }
 
 func TestEachWayInOpensTLS(t *testing.T) {
-	world := mustSessionCA(t, "world")
+	world := mustCA(t, "world")
 	w := &opened{tlsOpener: &tlsOpener{}, world: world, hosts: map[string]string{}}
 	host := newWitness(nil)
 	port := w.host(t, theHost, host).Listener.Addr().(*net.TCPAddr).Port
@@ -89,7 +91,7 @@ func TestEachWayInOpensTLS(t *testing.T) {
 
 // A policy that changes ends what it does not allow, opened or not.
 func TestPolicyEndsOpenedTLS(t *testing.T) {
-	world := mustSessionCA(t, "world")
+	world := mustCA(t, "world")
 	w := &opened{tlsOpener: &tlsOpener{}, world: world, hosts: map[string]string{}}
 	port := w.host(t, theHost, newWitness(nil)).Listener.Addr().(*net.TCPAddr).Port
 	s := theSecret(t)
@@ -108,7 +110,7 @@ func TestPolicyEndsOpenedTLS(t *testing.T) {
 
 // A client that does not trust the CA is told of, since its user has to know.
 func TestClientThatDoesNotTrustTheCAIsTold(t *testing.T) {
-	world := mustSessionCA(t, "world")
+	world := mustCA(t, "world")
 	f, _ := newOpeningFront(t, world, []string{theHost + "=127.0.0.1"}, theSecret(t))
 	if _, err := f.client(t, "http", trusting(world)).Get("https://" + theHost); err == nil {
 		t.Error("it is trusted")

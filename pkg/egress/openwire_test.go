@@ -234,7 +234,7 @@ var echo = grpc.StreamDesc{StreamName: "Echo", ServerStreams: true, ClientStream
 
 func TestGRPCPasses(t *testing.T) {
 	o := newOpened(t, theSecret(t))
-	cert, err := o.world.leaf(theHost)
+	cert, err := o.world.Leaf(theHost)
 	if err != nil {
 		t.Fatal(err)
 	}

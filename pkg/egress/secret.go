@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
+	"github.com/podagent/podagent/pkg/egress/internal/trust"
 )
 
 // Secret is a credential that programs in a sandbox use, and never have. They get a
@@ -107,8 +110,8 @@ func isTaken(name string) bool {
 			return true
 		}
 	}
-	taken := slices.Concat(trustBundle, trustAddition, []string{
-		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM", "PWD", "TMPDIR", "JAVA_TOOL_OPTIONS",
+	taken := slices.Concat(trust.Variables(), []string{
+		"PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM", "PWD", "TMPDIR",
 		"NODE_OPTIONS", "NODE_USE_ENV_PROXY", "PYTHONPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "RES_OPTIONS",
 	})
 	return slices.Contains(taken, upper)
@@ -125,7 +128,7 @@ func (s Secret) variable() string {
 // placeholder returns the text that stands for the secret in a session: the same in all
 // replicas that have the seed, and nothing that code in another sandbox could know.
 func (s Secret) placeholder(seed []byte) string {
-	digits := hex.EncodeToString(derive(seed, "placeholder of "+s.Name, 18))
+	digits := hex.EncodeToString(sessionca.Derive(seed, "placeholder of "+s.Name, 18))
 	if s.Prefix != "" {
 		return s.Prefix + digits
 	}

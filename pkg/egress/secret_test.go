@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podagent/podagent/pkg/egress/internal/trust"
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
@@ -51,7 +52,7 @@ func TestSecretsAreChecked(t *testing.T) {
 	if _, err := newSecretSet(make([]Secret, maxSecrets+1), nil); err == nil {
 		t.Error("any number of secrets")
 	}
-	if set, err := newSecretSet(nil, nil); err != nil || set.env() != nil {
+	if set, err := newSecretSet(nil, nil); err != nil || set.placeholders() != nil {
 		t.Errorf("without secrets: %v", err)
 	}
 }
@@ -73,7 +74,7 @@ func TestPlaceholdersAreOfTheSeed(t *testing.T) {
 	}
 }
 
-func TestPlaceholdersAreInTheirVariables(t *testing.T) {
+func TestPlaceholdersAreInTheirVariablesAndFiles(t *testing.T) {
 	named, filed, both := theSecret(t), theSecret(t), theSecret(t)
 	named.Env = "GH_TOKEN"
 	filed.Name, filed.File = "FILED", "/run/a"
@@ -81,8 +82,13 @@ func TestPlaceholdersAreInTheirVariables(t *testing.T) {
 	plain := theSecret(t)
 	plain.Name = "PLAIN"
 	o := newOpened(t, named, filed, both, plain)
-	want := []string{"B=" + o.placeholder("BOTH"), "GH_TOKEN=" + o.placeholder("TOKEN"), "PLAIN=" + o.placeholder("PLAIN")}
-	if got := o.secrets.env(); !slices.Equal(got, want) {
+	want := []trust.Placeholder{
+		{Name: "TOKEN", Env: "GH_TOKEN", Text: o.placeholder("TOKEN")},
+		{Name: "FILED", File: "/run/a", Text: o.placeholder("FILED")},
+		{Name: "BOTH", Env: "B", File: "/run/b", Text: o.placeholder("BOTH")},
+		{Name: "PLAIN", Env: "PLAIN", Text: o.placeholder("PLAIN")},
+	}
+	if got := o.secrets.placeholders(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

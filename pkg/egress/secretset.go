@@ -3,9 +3,10 @@ package egress
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/egress/internal/trust"
 )
 
 // held is a secret of a session.
@@ -98,17 +99,11 @@ func (set *secretSet) longest() int {
 	return longest
 }
 
-// env returns the placeholders as NAME=VALUE, sorted.
-func (set *secretSet) env() []string {
-	values := map[string]string{}
+// placeholders returns what programs in the sandbox have.
+func (set *secretSet) placeholders() []trust.Placeholder {
+	var all []trust.Placeholder
 	for _, s := range set.list() {
-		if name := s.variable(); name != "" {
-			values[name] = s.placeholder
-		}
+		all = append(all, trust.Placeholder{Name: s.Name, Env: s.variable(), File: s.File, Text: s.placeholder})
 	}
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		env = append(env, name+"="+values[name])
-	}
-	return env
+	return all
 }

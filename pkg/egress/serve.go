@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/egress/farend"
+	"github.com/podagent/podagent/pkg/egress/internal/trust"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -85,31 +86,48 @@ func Serve(ctx context.Context, client *podapi.Client, opts Options) (*Server, e
 
 // serveSecrets is Serve with secrets, for which the sandbox is made ready first.
 func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, listening farend.Options, o *tlsOpener) (*Server, error) {
-	t, err := o.install(ctx, client)
+	t, err := trust.Install(ctx, client, o.ca, o.secrets.placeholders(), o.shared)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the sandbox for secrets: %w", err)
 	}
 	kept, cancel := context.WithCancel(ctx)
-	listening.Env, listening.Changed = t.env(), t.keep(kept, opts)
+	listening.Env, listening.Changed = t.Env(), renewing(kept, t, opts)
 	l, err := farend.Listen(ctx, client, listening)
 	if err != nil {
 		cancel()
-		t.remove(ctx)
+		t.Remove(ctx)
 		return nil, err
 	}
 	s := startUntil(ctx, l, opts, o, func() {
 		cancel()
-		t.remove(context.WithoutCancel(ctx))
+		t.Remove(context.WithoutCancel(ctx))
 	})
 	s.secrets = o.secrets
 	if !l.Serving() { // the files of placeholders are those of the far end that serves
 		return s, nil
 	}
-	if err := t.writePlaceholders(ctx); err != nil {
+	if err := t.WritePlaceholders(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// renewing returns what writes the files of a sandbox again whenever the far end begins to serve: an
+// agent that started again may have lost them. Then it tells the owner of the options.
+func renewing(ctx context.Context, t *trust.Trust, opts Options) func(farend.State) {
+	return func(s farend.State) {
+		if s.Serving {
+			t.Renew(ctx, func(err error) {
+				if opts.Log != nil {
+					opts.Log(Decision{Time: time.Now(), Verdict: Failed, Reason: err.Error()})
+				}
+			})
+		}
+		if opts.Changed != nil {
+			opts.Changed(s)
+		}
+	}
 }
 
 // Done is closed when serving has ended; [Server.Close] then returns why.

@@ -1,4 +1,7 @@
-package egress
+// Package sessionca has the certificate authority of a session: it signs the certificates with which a
+// far end answers for the hosts whose TLS it opens. All of it, but the keys of the leaves, is derived
+// from a seed.
+package sessionca
 
 import (
 	"crypto"
@@ -20,10 +23,19 @@ import (
 	"time"
 )
 
-// sessionCA signs the certificates with which the far end answers for the hosts whose
-// TLS it opens. It is of one session: no sandbox but the session's own trusts it. Those of
+const (
+	// leafLife is how long a certificate of a host is valid, and leafRenewal how long
+	// before its end another one is made.
+	leafLife, leafRenewal = 24 * time.Hour, 12 * time.Hour
+	// leafSkew is how far the sandbox's clock may be behind.
+	leafSkew = 24 * time.Hour
+	// maxLeaves bounds the certificates that are kept: a wildcard has any number of hosts.
+	maxLeaves = 256
+)
+
+// CA is the authority of one session: no sandbox but the session's own trusts it. Those of
 // one seed are the same to the byte, so that a sandbox trusts all replicas of a gateway.
-type sessionCA struct {
+type CA struct {
 	key     deterministicKey
 	cert    *x509.Certificate
 	leafKey *ecdsa.PrivateKey // of all leaves of this process
@@ -40,13 +52,13 @@ var (
 	authorityEnd   = time.Date(2049, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// newSessionCA derives an authority from a seed.
-func newSessionCA(seed []byte) (*sessionCA, error) {
+// New derives an authority from a seed, which is secret, and another one for each session.
+func New(seed []byte) (*CA, error) {
 	key, err := deriveKey(seed)
 	if err != nil {
 		return nil, err
 	}
-	a := &sessionCA{key: key, now: time.Now, leaves: map[string]*tls.Certificate{}}
+	a := &CA{key: key, now: time.Now, leaves: map[string]*tls.Certificate{}}
 	if a.leafKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, err
 	}
@@ -66,7 +78,7 @@ func (k deterministicKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpt
 // deriveKey derives a key of P-256. Of its candidates, one in 2³² is none.
 func deriveKey(seed []byte) (deterministicKey, error) {
 	for try := range 4 {
-		scalar := derive(seed, fmt.Sprintf("certificate authority %d", try), 32)
+		scalar := Derive(seed, fmt.Sprintf("certificate authority %d", try), 32)
 		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar); err == nil {
 			return deterministicKey{key}, nil
 		}
@@ -74,9 +86,9 @@ func deriveKey(seed []byte) (deterministicKey, error) {
 	return deterministicKey{}, fmt.Errorf("no key can be derived from this seed")
 }
 
-// derive returns bytes that only those who have the seed can compute, others for each
+// Derive returns bytes that only those who have the seed can compute, others for each
 // purpose.
-func derive(seed []byte, purpose string, size int) []byte {
+func Derive(seed []byte, purpose string, size int) []byte {
 	out, err := hkdf.Key(sha256.New, seed, nil, "podagent egress: "+purpose, size)
 	if err != nil {
 		panic(err) // the size is a constant
@@ -108,16 +120,20 @@ func selfSigned(key deterministicKey) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// id returns a name for the authority that others do not have.
-func (a *sessionCA) id() string { return hex.EncodeToString(a.cert.SubjectKeyId[:8]) }
+// ID returns a name for the authority that others do not have, which can be that of a file.
+func (a *CA) ID() string { return hex.EncodeToString(a.cert.SubjectKeyId[:8]) }
 
-// pem returns the certificate that a sandbox is to trust.
-func (a *sessionCA) pem() []byte {
+// Certificate returns the certificate that a sandbox is to trust.
+func (a *CA) Certificate() *x509.Certificate { return a.cert }
+
+// PEM returns that certificate as the content of a file.
+func (a *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// leaf returns a certificate for a host, a name or an address in its canonical form.
-func (a *sessionCA) leaf(host string) (*tls.Certificate, error) {
+// Leaf returns a certificate for a host, a name or an address in its canonical form, and its key. It is
+// valid for half a day at least. The caller must not change it.
+func (a *CA) Leaf(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if kept := a.leaves[host]; kept != nil && a.now().Before(kept.Leaf.NotAfter.Add(-leafRenewal)) {
@@ -137,7 +153,7 @@ func (a *sessionCA) leaf(host string) (*tls.Certificate, error) {
 	return made, nil
 }
 
-func (a *sessionCA) sign(host string) (*tls.Certificate, error) {
+func (a *CA) sign(host string) (*tls.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package egress
+package trust
 
 import (
 	"context"
@@ -43,7 +43,7 @@ exit 0
 `
 
 // look finds out what the environment of commands says. Without a shell it finds nothing.
-func (t *trust) look(ctx context.Context) (seen sights) {
+func (t *Trust) look(ctx context.Context) (seen sights) {
 	out, err := t.run(ctx, "sh", "-c", lookScript)
 	if err != nil {
 		return seen
@@ -67,7 +67,7 @@ func (t *trust) look(ctx context.Context) (seen sights) {
 }
 
 // withoutOwn returns the options of Java without those that a far end has added.
-func (t *trust) withoutOwn(options string) string {
+func (t *Trust) withoutOwn(options string) string {
 	before, _, found := strings.Cut(options, trustStoreOption)
 	if !found || !strings.Contains(options, path.Base(t.dir)) {
 		return options
@@ -79,7 +79,7 @@ const trustStoreOption = "-Djavax.net.ssl.trustStore="
 
 // makeJavaStore makes a store for Java with its own roots and the CA, where Java is. A
 // sandbox without it works, but for Java's programs.
-func (t *trust) makeJavaStore(ctx context.Context, seen sights) javaStore {
+func (t *Trust) makeJavaStore(ctx context.Context, seen sights) javaStore {
 	if seen.cacerts == "" {
 		return javaStore{}
 	}
@@ -90,7 +90,7 @@ func (t *trust) makeJavaStore(ctx context.Context, seen sights) javaStore {
 	return javaStore{from: seen.cacerts, options: strings.TrimSpace(seen.javaOptions + " " + options)}
 }
 
-func (t *trust) javaFile() string { return t.file("java") }
+func (t *Trust) javaFile() string { return t.file("java") }
 
 const importScript = `
 unset JAVA_TOOL_OPTIONS
@@ -101,17 +101,17 @@ cp "$1" "$new" && chmod u+w "$new" || exit
 mv "$new" "$3"
 `
 
-func (t *trust) importIntoJava(ctx context.Context, cacerts string) error {
+func (t *Trust) importIntoJava(ctx context.Context, cacerts string) error {
 	_, err := t.run(ctx, "sh", "-c", importScript, "sh", cacerts, t.caFile(), t.javaFile(), javaPassword)
 	return err
 }
 
 // run runs a program in the sandbox, and returns its output. It leaves none of it in the
 // list of processes.
-func (t *trust) run(ctx context.Context, args ...string) (string, error) {
+func (t *Trust) run(ctx context.Context, args ...string) (string, error) {
 	cmd := t.client.Command(ctx, args[0], args[1:]...)
 	out := &headBuffer{}
-	cmd.Stdout, cmd.Dir, cmd.Timeout = out, "/", trustTime
+	cmd.Stdout, cmd.Dir, cmd.Timeout = out, "/", timeLimit
 	err := cmd.Run()
 	if cmd.Process != nil {
 		_ = t.client.Forget(context.WithoutCancel(ctx), cmd.ID) // else it stays for a while

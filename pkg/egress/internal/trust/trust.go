@@ -1,4 +1,7 @@
-package egress
+// Package trust makes programs in a sandbox trust the CA of a session, beside the roots that they
+// trust anyway, and gives them the placeholders of its credentials: by variables of commands, and by
+// files. It puts no secret into the sandbox: hostile code that changes what it writes harms only itself.
+package trust
 
 import (
 	"bytes"
@@ -16,16 +19,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podagent/podagent/pkg/egress/farend"
+	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
 const (
-	// trustTime bounds the preparation of a sandbox. keytool takes seconds on a busy node.
-	trustTime = 30 * time.Second
-	// removeTime bounds what is done for tidiness alone, at the end.
-	removeTime = 2 * time.Second
+	// timeLimit bounds the preparation of a sandbox. keytool takes seconds on a busy node.
+	timeLimit = 30 * time.Second
+	// removeLimit bounds what is done for tidiness alone, at the end.
+	removeLimit = 2 * time.Second
 	// maxRoots bounds the bundle of an image. Those of distributions have about 230 KiB.
 	maxRoots = 4 << 20
 	// maxStale bounds how many files of former far ends are removed at once.
@@ -42,12 +45,12 @@ var rootFiles = []string{
 	"/etc/ssl/cert.pem",                                 // Alpine, macOS
 }
 
-// trustDirs are where the bundle can be. A sandbox whose image is read-only has a /tmp.
-var trustDirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
+// dirs are where the bundle can be. A sandbox whose image is read-only has a /tmp.
+var dirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
 
-// trustBundle are the variables that name all roots, trustAddition those that only add some.
+// bundleVariables are the variables that name all roots, additionVariables those that only add some.
 var (
-	trustBundle = []string{
+	bundleVariables = []string{
 		"SSL_CERT_FILE",      // OpenSSL, Go, Python, Ruby, curl by OpenSSL, uv
 		"REQUESTS_CA_BUNDLE", // Python's requests
 		"CURL_CA_BUNDLE",     // curl by other libraries
@@ -56,27 +59,39 @@ var (
 		"CARGO_HTTP_CAINFO",
 		"AWS_CA_BUNDLE",
 	}
-	trustAddition = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
+	additionVariables = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
 )
 
-// trust makes programs in a sandbox trust the session's CA, beside the roots that they
-// trust anyway. It holds no secret: hostile code that changes it harms only itself.
-type trust struct {
-	client  *podapi.Client
-	ca      *sessionCA
-	secrets *secretSet
-	dir     string
-	roots   []byte // of the image, with the CA
-	java    javaStore
-	// removes says that the files go with the far end: nobody else has the same CA.
-	removes bool
-	writes  sync.Mutex  // held by who writes or removes them
-	asked   atomic.Bool // somebody waits to write them again
+// Variables returns the names of the variables that this package sets.
+func Variables() []string {
+	return slices.Concat(bundleVariables, additionVariables, []string{"JAVA_TOOL_OPTIONS"})
 }
 
-// install prepares a sandbox for the secrets, and returns what does it again.
-func (o *tlsOpener) install(ctx context.Context, client *podapi.Client) (*trust, error) {
-	ctx, cancel := context.WithTimeout(ctx, trustTime)
+// Placeholder is what a program has in place of a credential.
+type Placeholder struct {
+	Name string // the credential's
+	Env  string // the variable of commands that has it; "" without one
+	File string // the file of the sandbox that has it; "" without one
+	Text string
+}
+
+// Trust is what a far end has put into a sandbox.
+type Trust struct {
+	client       *podapi.Client
+	ca           *sessionca.CA
+	placeholders []Placeholder
+	dir          string
+	roots        []byte // of the image, with the CA
+	java         javaStore
+	shared       bool        // others may have the same CA
+	writes       sync.Mutex  // held by who writes or removes the files
+	asked        atomic.Bool // somebody waits to write them again
+}
+
+// Install writes the files of a CA into a sandbox; those of the placeholders come by
+// [Trust.WritePlaceholders]. If other far ends share the CA, the files stay when this one ends.
+func Install(ctx context.Context, client *podapi.Client, ca *sessionca.CA, placeholders []Placeholder, shared bool) (*Trust, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	info, err := client.Info(ctx)
 	if err != nil {
@@ -84,12 +99,11 @@ func (o *tlsOpener) install(ctx context.Context, client *podapi.Client) (*trust,
 	}
 	// One directory for each sandbox: local ones share this machine's /tmp.
 	of := sha256.Sum256([]byte(info.PodUID + "\n" + info.Workdir))
-	t := &trust{client: client, ca: o.ca, secrets: o.secrets, dir: "podagent-egress-" + hex.EncodeToString(of[:8])}
-	t.removes = !o.shared
+	t := &Trust{client: client, ca: ca, placeholders: placeholders, shared: shared, dir: "podagent-egress-" + hex.EncodeToString(of[:8])}
 	seen := t.look(ctx)
-	t.roots = append(slices.Concat(t.readRoots(ctx, seen.roots), []byte("\n")), o.ca.pem()...)
+	t.roots = append(slices.Concat(t.readRoots(ctx, seen.roots), []byte("\n")), ca.PEM()...)
 	if err := t.place(ctx); err != nil {
-		t.remove(ctx)
+		t.Remove(ctx)
 		return nil, err
 	}
 	t.java = t.makeJavaStore(ctx, seen)
@@ -97,9 +111,9 @@ func (o *tlsOpener) install(ctx context.Context, client *podapi.Client) (*trust,
 }
 
 // place writes the files, in the first directory where that can be done.
-func (t *trust) place(ctx context.Context) error {
+func (t *Trust) place(ctx context.Context) error {
 	var errs []error
-	for _, parent := range trustDirs {
+	for _, parent := range dirs {
 		dir := path.Join(parent, path.Base(t.dir))
 		if err := t.write(ctx, dir); err != nil {
 			errs = append(errs, err)
@@ -111,29 +125,25 @@ func (t *trust) place(ctx context.Context) error {
 	return fmt.Errorf("the certificates for the hosts of secrets cannot be written in the sandbox: %w", errors.Join(errs...))
 }
 
-// keep returns what writes the files again whenever the far end begins to serve, and then
-// tells the owner of the options of the change.
-func (t *trust) keep(ctx context.Context, opts Options) func(farend.State) {
-	return func(s farend.State) {
-		if s.Serving && t.asked.CompareAndSwap(false, true) {
-			go func() { // the agent's next word must not wait for it
-				if err := t.again(ctx); err != nil && ctx.Err() == nil && opts.Log != nil {
-					opts.Log(Decision{Time: time.Now(), Verdict: Failed, Reason: err.Error()})
-				}
-			}()
-		}
-		if opts.Changed != nil {
-			opts.Changed(s)
-		}
+// Renew writes all files again, unless that is about to begin. It does not wait for the end of it:
+// failed is called with an error.
+func (t *Trust) Renew(ctx context.Context, failed func(error)) {
+	if !t.asked.CompareAndSwap(false, true) {
+		return
 	}
+	go func() {
+		if err := t.again(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}()
 }
 
 // again writes the files once more: an agent that started again may have lost them.
-func (t *trust) again(ctx context.Context) error {
+func (t *Trust) again(ctx context.Context) error {
 	t.writes.Lock()
 	defer t.writes.Unlock()
 	t.asked.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, trustTime)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	if err := t.write(ctx, t.dir); err != nil {
 		return err
@@ -144,19 +154,19 @@ func (t *trust) again(ctx context.Context) error {
 			_ = t.importIntoJava(ctx, t.java.from) // Java does without it
 		}
 	}
-	return t.writePlaceholders(ctx)
+	return t.WritePlaceholders(ctx)
 }
 
 // file returns the name of a file of this CA. Those of another far end have other names:
 // it may serve while this one stands by.
-func (t *trust) file(name string) string { return path.Join(t.dir, t.ca.id()+"-"+name) }
+func (t *Trust) file(name string) string { return path.Join(t.dir, t.ca.ID()+"-"+name) }
 
-func (t *trust) bundleFile() string { return t.file("bundle.pem") }
-func (t *trust) caFile() string     { return t.file("ca.pem") }
+func (t *Trust) bundleFile() string { return t.file("bundle.pem") }
+func (t *Trust) caFile() string     { return t.file("ca.pem") }
 
-func (t *trust) write(ctx context.Context, dir string) error {
-	for name, content := range map[string][]byte{"bundle.pem": t.roots, "ca.pem": t.ca.pem()} {
-		file := path.Join(dir, t.ca.id()+"-"+name)
+func (t *Trust) write(ctx context.Context, dir string) error {
+	for name, content := range map[string][]byte{"bundle.pem": t.roots, "ca.pem": t.ca.PEM()} {
+		file := path.Join(dir, t.ca.ID()+"-"+name)
 		if _, err := t.client.Write(ctx, file, bytes.NewReader(content), fsops.WriteOptions{Perm: 0o644, Parents: true}); err != nil {
 			return err
 		}
@@ -164,14 +174,14 @@ func (t *trust) write(ctx context.Context, dir string) error {
 	return nil
 }
 
-// remove removes the files, if they are to go with the far end.
-func (t *trust) remove(ctx context.Context) {
-	if !t.removes {
+// Remove removes the files, unless other far ends share them.
+func (t *Trust) Remove(ctx context.Context) {
+	if t.shared {
 		return
 	}
 	t.writes.Lock()
 	defer t.writes.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	ctx, cancel := context.WithTimeout(ctx, removeLimit)
 	defer cancel()
 	t.removePlaceholders(ctx)
 	for _, name := range []string{t.bundleFile(), t.caFile(), t.javaFile(), t.dir} { // what can't be removed stays
@@ -180,13 +190,13 @@ func (t *trust) remove(ctx context.Context) {
 }
 
 // removeStale removes files of far ends that served before, by other CAs.
-func (t *trust) removeStale(ctx context.Context) {
+func (t *Trust) removeStale(ctx context.Context) {
 	var stale []string
 	for attr, err := range t.client.List(ctx, t.dir, fsops.ListOptions{}) {
 		if err != nil || len(stale) == maxStale {
 			break
 		}
-		if name := path.Base(attr.Path); !strings.HasPrefix(name, t.ca.id()) {
+		if name := path.Base(attr.Path); !strings.HasPrefix(name, t.ca.ID()) {
 			stale = append(stale, name)
 		}
 	}
@@ -198,7 +208,7 @@ func (t *trust) removeStale(ctx context.Context) {
 // readRoots returns the roots of the image: those of the file that its environment names,
 // or of a usual one. An image without any, whose programs may bring their own, gets this
 // machine's: the variables make programs forget theirs.
-func (t *trust) readRoots(ctx context.Context, named string) []byte {
+func (t *Trust) readRoots(ctx context.Context, named string) []byte {
 	files := rootFiles
 	if named != "" {
 		files = slices.Concat([]string{named}, rootFiles)
@@ -225,15 +235,21 @@ func isRegular(attr fsops.Attr) error {
 	return nil
 }
 
-// env returns the variables for commands: the placeholders, and what has programs trust
+// Env returns the variables for commands, as NAME=VALUE: the placeholders, and what has programs trust
 // the CA. Those that only add to the roots get the CA alone, since they read it at each
 // start.
-func (t *trust) env() []string {
-	env := t.secrets.env()
-	for _, name := range trustBundle {
+func (t *Trust) Env() []string {
+	var env []string
+	for _, p := range t.placeholders {
+		if p.Env != "" {
+			env = append(env, p.Env+"="+p.Text)
+		}
+	}
+	slices.Sort(env)
+	for _, name := range bundleVariables {
 		env = append(env, name+"="+t.bundleFile())
 	}
-	for _, name := range trustAddition {
+	for _, name := range additionVariables {
 		env = append(env, name+"="+t.caFile())
 	}
 	if options := t.java.options; options != "" {

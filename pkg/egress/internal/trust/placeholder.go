@@ -1,4 +1,4 @@
-package egress
+package trust
 
 import (
 	"bytes"
@@ -9,15 +9,15 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// writePlaceholders writes those that programs read from files.
-func (t *trust) writePlaceholders(ctx context.Context) error {
-	for _, s := range t.secrets.list() {
-		if s.File == "" {
+// WritePlaceholders writes those that programs read from files.
+func (t *Trust) WritePlaceholders(ctx context.Context) error {
+	for _, p := range t.placeholders {
+		if p.File == "" {
 			continue
 		}
 		opts := fsops.WriteOptions{Perm: 0o600, Parents: true}
-		if _, err := t.client.Write(ctx, s.File, strings.NewReader(s.placeholder), opts); err != nil {
-			return fmt.Errorf("the placeholder of credential %s cannot be written in the sandbox: %w", s.Name, err)
+		if _, err := t.client.Write(ctx, p.File, strings.NewReader(p.Text), opts); err != nil {
+			return fmt.Errorf("the placeholder of credential %s cannot be written in the sandbox: %w", p.Name, err)
 		}
 	}
 	return nil
@@ -25,16 +25,16 @@ func (t *trust) writePlaceholders(ctx context.Context) error {
 
 // removePlaceholders removes the files that are still as they were written. Whatever else is
 // there by now is somebody else's: the placeholder of the next far end, perhaps.
-func (t *trust) removePlaceholders(ctx context.Context) {
-	for _, s := range t.secrets.list() {
-		if s.File != "" && t.has(ctx, s.File, s.placeholder) {
-			_ = t.client.Remove(ctx, s.File) // else it stays
+func (t *Trust) removePlaceholders(ctx context.Context) {
+	for _, p := range t.placeholders {
+		if p.File != "" && t.has(ctx, p.File, p.Text) {
+			_ = t.client.Remove(ctx, p.File) // else it stays
 		}
 	}
 }
 
 // has reports whether a file of the sandbox has this content. A link has none of its own.
-func (t *trust) has(ctx context.Context, file, want string) bool {
+func (t *Trust) has(ctx context.Context, file, want string) bool {
 	attr, err := t.client.Lstat(ctx, file)
 	if err != nil || !attr.Mode.IsRegular() || attr.Size != int64(len(want)) {
 		return false

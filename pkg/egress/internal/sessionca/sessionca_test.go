@@ -1,4 +1,4 @@
-package egress
+package sessionca
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-func mustSessionCA(t testing.TB, seed string) *sessionCA {
+func mustCA(t testing.TB, seed string) *CA {
 	t.Helper()
-	a, err := newSessionCA([]byte(seed))
+	a, err := New([]byte(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,19 +22,21 @@ func mustSessionCA(t testing.TB, seed string) *sessionCA {
 }
 
 func TestAuthoritiesOfOneSeedAreTheSame(t *testing.T) {
-	one, same, other := mustSessionCA(t, "one"), mustSessionCA(t, "one"), mustSessionCA(t, "other")
-	if !bytes.Equal(one.pem(), same.pem()) || one.id() != same.id() {
+	one, same, other := mustCA(t, "one"), mustCA(t, "one"), mustCA(t, "other")
+	if !bytes.Equal(one.PEM(), same.PEM()) || one.ID() != same.ID() {
 		t.Error("two of one seed differ")
 	}
-	if bytes.Equal(one.pem(), other.pem()) || one.id() == other.id() {
+	if bytes.Equal(one.PEM(), other.PEM()) || one.ID() == other.ID() {
 		t.Error("two seeds have one authority")
 	}
-	for signer, want := range map[*sessionCA]bool{one: true, same: true, other: false} {
-		leaf, err := signer.leaf("a.test")
+	for signer, want := range map[*CA]bool{one: true, same: true, other: false} {
+		roots := x509.NewCertPool()
+		roots.AddCert(one.Certificate())
+		leaf, err := signer.Leaf("a.test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{Roots: trusting(one), DNSName: "a.test"}); (err == nil) != want {
+		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "a.test"}); (err == nil) != want {
 			t.Errorf("a leaf is trusted: %v, want %v", err, want)
 		}
 	}
@@ -42,17 +44,17 @@ func TestAuthoritiesOfOneSeedAreTheSame(t *testing.T) {
 
 // OpenSSL's strict checks are those of Python 3.13 and later.
 func TestCertificatesPassStrictChecks(t *testing.T) {
-	a := mustSessionCA(t, "one")
+	a := mustCA(t, "one")
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root.pem")
-	if err := os.WriteFile(root, a.pem(), 0o600); err != nil {
+	if err := os.WriteFile(root, a.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for host, flag := range map[string]string{
 		"a.test": "-verify_hostname", "192.0.2.1": "-verify_ip", "2001:db8::1": "-verify_ip",
 		string(bytes.Repeat([]byte("long."), 40)) + "test": "-verify_hostname",
 	} {
-		leaf, err := a.leaf(host)
+		leaf, err := a.Leaf(host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,20 +70,20 @@ func TestCertificatesPassStrictChecks(t *testing.T) {
 }
 
 func TestLeavesAreKeptRenewedAndBounded(t *testing.T) {
-	a := mustSessionCA(t, "one")
+	a := mustCA(t, "one")
 	now := time.Now()
 	a.now = func() time.Time { return now }
-	first, _ := a.leaf("a.test")
+	first, _ := a.Leaf("a.test")
 	now = now.Add(leafLife - leafRenewal - time.Minute)
-	if again, _ := a.leaf("a.test"); again != first {
+	if again, _ := a.Leaf("a.test"); again != first {
 		t.Error("a leaf that is good is made again")
 	}
 	now = now.Add(2 * time.Minute)
-	if again, _ := a.leaf("a.test"); again == first || !again.Leaf.NotAfter.After(first.Leaf.NotAfter) {
+	if again, _ := a.Leaf("a.test"); again == first || !again.Leaf.NotAfter.After(first.Leaf.NotAfter) {
 		t.Error("a leaf is not renewed")
 	}
 	for i := range 2 * maxLeaves {
-		if _, err := a.leaf(fmt.Sprint(i, ".test")); err != nil {
+		if _, err := a.Leaf(fmt.Sprint(i, ".test")); err != nil {
 			t.Fatal(err)
 		}
 	}
