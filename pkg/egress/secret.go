@@ -64,10 +64,7 @@ var (
 )
 
 // Check returns what is wrong with a secret by itself. No error has the value.
-func (s Secret) Check() error { return s.check() }
-
-// check returns what is wrong with a secret. No error has the value.
-func (s Secret) check() error {
+func (s Secret) Check() error {
 	switch {
 	case !validName.MatchString(s.Name):
 		return errors.New("its name must be that of an environment variable, of up to 64 letters, digits and \"_\"")

@@ -30,7 +30,7 @@ func newSecretSet(secrets []Secret, seed []byte) (*secretSet, error) {
 	var errs []error
 	taken := map[string]string{}
 	for _, s := range secrets {
-		err := s.check()
+		err := s.Check()
 		for _, place := range []string{"the name " + s.Name, "the variable " + s.variable(), "the file " + s.File} {
 			if other := taken[place]; err == nil && other != "" && !strings.HasSuffix(place, " ") {
 				err = fmt.Errorf("%s is that of another secret, %s", place, other)
