@@ -60,14 +60,14 @@ type agent struct {
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
 	Confinement  []string    `json:"confinement,omitempty"`
-	Egress       *wayOut     `json:"egress,omitempty"`
+	Egress       *egressInfo `json:"egress,omitempty"`
 	Protected    []protected `json:"protected,omitempty"`
 	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
 	Expires      string      `json:"expires,omitempty"`
 }
 
-// wayOut says by which ways commands can leave the sandbox. Port is the proxy's on its loopback.
-type wayOut struct {
+// egressInfo says by which ways commands can leave the sandbox. Port is the proxy's on its loopback.
+type egressInfo struct {
 	Level   wayout.Level `json:"level"`
 	Port    int          `json:"port,omitempty"`
 	Served  bool         `json:"served"`
@@ -141,17 +141,17 @@ func newAgent(info *podapi.Info) *agent {
 	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
-		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, newEgress(info.Egress), paths,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, newEgressInfo(info.Egress), paths,
 		info.IdleTimeout.Milliseconds(), expires,
 	}
 }
 
 // newEgress returns nil if there is no proxy.
-func newEgress(is wayout.Info) *wayOut {
+func newEgressInfo(is wayout.Info) *egressInfo {
 	if is == (wayout.Info{}) {
 		return nil
 	}
-	return &wayOut{is.Level, is.Port, is.Served, is.Missing}
+	return &egressInfo{is.Level, is.Port, is.Served, is.Missing}
 }
 
 func newProcesses(list []podapi.ProcessInfo) []process {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -113,73 +112,6 @@ func TestAllBytesPassBothWays(t *testing.T) {
 			t.Errorf("got %d bytes of %d, %v", len(got), len(sent), err)
 		}
 	})
-}
-
-func TestPolicyChangesWhileItRuns(t *testing.T) {
-	echo := func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) }
-	going, staying := serveEach(t, echo), serveEach(t, echo)
-	plain := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "begun")
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	both := []string{named("going.test", going), named("staying.test", staying), named("going.test", plain)}
-	f := newFront(t, Options{}, both...)
-	open := func(host string, port int) *net.TCPConn {
-		response, conn := f.connect(t, fmt.Sprintf("%s:%d", host, port))
-		if response.StatusCode != 200 {
-			t.Fatal(response.Status)
-		}
-		return conn
-	}
-	works := func(conn *net.TCPConn) error {
-		if _, err := conn.Write([]byte("x")); err != nil {
-			return err
-		}
-		_, err := io.ReadFull(conn, make([]byte, 1))
-		return err
-	}
-	goes, stays := open("going.test", going), open("staying.test", staying)
-	response, err := f.client(t, "http", nil).Get(fmt.Sprintf("http://going.test:%d/", plain))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(works(goes), works(stays)); err != nil {
-		t.Fatal(err)
-	}
-
-	f.SetPolicy(policyOf(t, both[1]))
-	if err := works(goes); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("what is not allowed any more: %v", err)
-	}
-	if _, err := io.ReadAll(response.Body); err == nil {
-		t.Error("a download of what is not allowed any more goes on")
-	}
-	if err := works(stays); err != nil {
-		t.Errorf("what is still allowed: %v", err)
-	}
-	if response, _ := f.connect(t, fmt.Sprintf("going.test:%d", going)); response.StatusCode != 403 {
-		t.Errorf("a new connection: %s", response.Status)
-	}
-	refused := 0
-	for i := range 3 {
-		if d := f.decision(3 + i); d.Verdict == Denied && d.Host == "going.test" {
-			refused++
-		}
-	}
-	if refused != 3 {
-		t.Errorf("%d decisions say that it is not allowed any more: %+v", refused, f.decisions)
-	}
-
-	f.SetPolicy(policyOf(t, both...))
-	if err := works(open("going.test", going)); err != nil {
-		t.Errorf("what is allowed again: %v", err)
-	}
-	// The same name at another address is another host.
-	f.SetPolicy(policyOf(t, fmt.Sprintf("staying.test=127.0.0.2:%d", staying)))
-	if err := works(stays); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a name whose address has changed: %v", err)
-	}
 }
 
 func TestPolicyChangesReachClientsThatDoNotRead(t *testing.T) {

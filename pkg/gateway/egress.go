@@ -8,7 +8,6 @@ import (
 
 	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/gateway/internal/peers"
-	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // A sandbox whose tenant has an [Egress] reaches others by a gateway: its far end (egressfarend.go),
@@ -37,17 +36,10 @@ type waysOut struct {
 	joined  bool // the peers know of this gateway, or are about to
 	leaving bool
 	listed  time.Time // when the last list began
-	known   map[string]wayOut
+	known   map[string]tenantSandbox
 	farEnds map[string]*farEnd
 	tenants map[string]*tenantEgress
 	open    int // connections, of all tenants
-}
-
-// wayOut is a sandbox that runs, of a tenant with an Egress.
-type wayOut struct {
-	launcher.Summary
-	tenant, name string
-	since        time.Time // when this was found out
 }
 
 // egressTenants are tenants who can say whether any of them has an Egress, so that a gateway without any
@@ -59,7 +51,7 @@ type egressTenants interface {
 func newWaysOut(g *Gateway) *waysOut {
 	w := &waysOut{
 		g: g, hurry: make(chan struct{}, 1), levelInterval: egressLevelInterval,
-		known: map[string]wayOut{}, farEnds: map[string]*farEnd{}, tenants: map[string]*tenantEgress{},
+		known: map[string]tenantSandbox{}, farEnds: map[string]*farEnd{}, tenants: map[string]*tenantEgress{},
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	w.peers = &peers.Peers{Text: egressText, Changed: w.see, Log: g.Log}
@@ -131,7 +123,7 @@ func (w *waysOut) look() {
 }
 
 // settle does what there is to do about a sandbox. Its caller has the lock.
-func (w *waysOut) settle(id string, s wayOut) {
+func (w *waysOut) settle(id string, s tenantSandbox) {
 	policy := w.tenant(s.tenant).policy(w.life, w.g)
 	f, keeps := w.farEnds[id], !w.leaving && w.view.Keeps(id)
 	switch {
@@ -167,75 +159,8 @@ func (w *waysOut) join() {
 	w.all.Go(func() { w.peers.Run(ctx) })
 }
 
-// list finds out which sandboxes run whose tenants have an Egress. If not all can be listed, those that
-// were known stay.
-func (w *waysOut) list(ctx context.Context) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, egressListTime)
-	defer cancel()
-	all, err := w.g.Launcher.List(ctx)
-	if err != nil && w.life.Err() == nil {
-		w.g.Log.WarnContext(ctx, "cannot list all sandboxes to let them out", "error", err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next := map[string]wayOut{}
-	for id, s := range w.known {
-		if err != nil || s.since.After(began) {
-			next[id] = s
-		}
-	}
-	for _, s := range all {
-		out, ok := wayOutOf(s, began)
-		if before, known := w.known[s.ID]; s.State == launcher.Pending && (!known || !sameSandbox(before.Summary, s)) {
-			continue // whoever makes it begins
-		}
-		if ok && w.tenant(out.tenant).policy(ctx, w.g) != nil {
-			if _, newer := next[s.ID]; !newer || err != nil {
-				next[s.ID] = out
-			}
-		}
-	}
-	w.known, w.listed = next, began
-	w.forgetTenants()
-}
-
-// wayOutOf returns a sandbox that may run, if a gateway has made it.
-func wayOutOf(s launcher.Summary, at time.Time) (wayOut, bool) {
-	tenant, name, ok := splitID(s.ID)
-	return wayOut{s, tenant, name, at}, ok && s.Labels[labelIdentity] != "" && mayRun(s)
-}
-
-// mayRun reports whether the agent of a sandbox may answer. A launch is over when it does, which a cluster
-// may tell later.
-func mayRun(s launcher.Summary) bool {
-	return s.State == launcher.Running || s.State == launcher.Pending
-}
-
-// sameSandbox reports whether two descriptions are of one sandbox, rather than of two that had its name.
-func sameSandbox(a, b launcher.Summary) bool {
-	return a.Labels[labelIdentity] == b.Labels[labelIdentity]
-}
-
-// forgetTenants forgets those without a sandbox, so that no more are remembered than there are. Its caller
-// has the lock.
-func (w *waysOut) forgetTenants() {
-	used := map[string]bool{}
-	for _, s := range w.known {
-		used[s.tenant] = true
-	}
-	for _, f := range w.farEnds {
-		used[f.tenant] = true
-	}
-	for name, t := range w.tenants {
-		if !used[name] && t.open == 0 {
-			delete(w.tenants, name)
-		}
-	}
-}
-
 // begin begins a far end. Its caller has the lock.
-func (w *waysOut) begin(s wayOut, policy *egressPolicy) *farEnd {
+func (w *waysOut) begin(s tenantSandbox, policy *egressPolicy) *farEnd {
 	f := newFarEnd(w, s, policy, !w.leaving && w.view.Keeps(s.ID), w.view.Epoch)
 	w.farEnds[s.ID] = f
 	w.all.Go(f.run)
@@ -265,7 +190,7 @@ func (w *waysOut) start(ctx context.Context, id string) bool {
 		w.g.Log.WarnContext(ctx, "cannot let a sandbox out yet", "sandbox", id, "error", err)
 		return false
 	}
-	out, ok := wayOutOf(s, at)
+	out, ok := tenantSandboxOf(s, at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !ok || w.life.Err() != nil {
@@ -280,15 +205,6 @@ func (w *waysOut) start(ctx context.Context, id string) bool {
 	w.known[id] = out
 	w.begin(out, policy)
 	return true
-}
-
-// succeeded takes over that there is a sandbox in the place of one that was known.
-func (w *waysOut) succeeded(s launcher.Summary, at time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if out, ok := wayOutOf(s, at); ok && !w.known[s.ID].since.After(at) {
-		w.known[s.ID] = out
-	}
 }
 
 // await waits a while until a sandbox is let out, if it is about to be.

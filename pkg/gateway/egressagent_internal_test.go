@@ -142,7 +142,7 @@ func servedBy(t *testing.T, a *hostileAgent, policy *egressPolicy) *farEnd {
 	g := New(Options{})
 	t.Cleanup(func() { g.Close() })
 	g.waysOut.levelInterval = cmp.Or(a.interval, g.waysOut.levelInterval)
-	f := newFarEnd(g.waysOut, wayOut{Summary: launcher.Summary{ID: "acme--a"}, tenant: "acme", name: "a"}, policy, true, 1)
+	f := newFarEnd(g.waysOut, tenantSandbox{Summary: launcher.Summary{ID: "acme--a"}, tenant: "acme", name: "a"}, policy, true, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

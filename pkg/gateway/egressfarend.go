@@ -10,15 +10,16 @@ import (
 
 	"github.com/podagent/podagent/internal/delay"
 	"github.com/podagent/podagent/pkg/egress"
+	"github.com/podagent/podagent/pkg/gateway/internal/tries"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // farEnd is the far end of one sandbox's way out, for as long as this gateway has it.
 type farEnd struct {
-	wayOut
+	tenantSandbox
 	w       *waysOut
 	of      *tenantEgress
-	tries   *tries
+	tries   *tries.Tries
 	ctx     context.Context
 	end     context.CancelFunc
 	settled chan struct{} // closed when it serves, or stands by, or could not
@@ -39,9 +40,9 @@ type wanting struct {
 	epoch  uint64
 }
 
-func newFarEnd(w *waysOut, s wayOut, policy *egressPolicy, keeps bool, epoch uint64) *farEnd {
+func newFarEnd(w *waysOut, s tenantSandbox, policy *egressPolicy, keeps bool, epoch uint64) *farEnd {
 	f := &farEnd{
-		wayOut: s, w: w, of: w.tenant(s.tenant), tries: newTries(w.g, s.tenant, s.name),
+		tenantSandbox: s, w: w, of: w.tenant(s.tenant), tries: w.g.triesOf(s.tenant, s.name),
 		settled: make(chan struct{}), changed: make(chan struct{}, 1), wanted: wanting{policy, keeps, epoch},
 	}
 	f.settle = sync.OnceFunc(func() { close(f.settled) })
@@ -59,7 +60,7 @@ func (f *farEnd) update(policy *egressPolicy, keeps bool, epoch uint64) {
 	if differs {
 		f.stir()
 	}
-	f.tries.flush(false)
+	f.tries.Flush(false)
 }
 
 func (f *farEnd) want() wanting {
@@ -83,7 +84,7 @@ func (f *farEnd) run() {
 	defer func() {
 		f.end()
 		f.settle()
-		f.tries.flush(true)
+		f.tries.Flush(true)
 		tell(f.w.g.Observers, func(o EgressFollower) { o.FarEnds(-1) })
 		f.w.gone(f, lost)
 	}()
@@ -107,7 +108,7 @@ func (f *farEnd) run() {
 }
 
 // isOf reports whether it is the far end of this sandbox, not of another one that had its name.
-func (f *farEnd) isOf(s wayOut) bool { return sameSandbox(f.Summary, s.Summary) }
+func (f *farEnd) isOf(s tenantSandbox) bool { return sameSandbox(f.Summary, s.Summary) }
 
 // isThere reports whether the sandbox may run, as far as can be told: only that is worth another try.
 func (f *farEnd) isThere() bool {

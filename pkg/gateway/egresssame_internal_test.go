@@ -25,7 +25,7 @@ func TestSuccessorOfASandboxIsNotLetOutAsItsPredecessor(t *testing.T) {
 	defer g.Close()
 	now := time.Now()
 	summary := launcher.Summary{ID: id, State: launcher.Running, Labels: map[string]string{labelIdentity: "predecessor"}}
-	old, _ := wayOutOf(summary, now)
+	old, _ := tenantSandboxOf(summary, now)
 	g.waysOut.known[id] = old
 	f := newFarEnd(g.waysOut, old, policyFor(t, ""), true, 1)
 	held := make(chan error, 1)
@@ -53,8 +53,8 @@ func TestFarEndOfAPredecessorEnds(t *testing.T) {
 	g := New(Options{Tenants: OneTenant{Name: "acme", Egress: &Egress{}}})
 	defer g.Close()
 	w := g.waysOut
-	of := func(identity string) wayOut {
-		s, _ := wayOutOf(launcher.Summary{ID: launcherID("acme", "job-1"), State: launcher.Running, Labels: map[string]string{labelIdentity: identity}}, time.Now())
+	of := func(identity string) tenantSandbox {
+		s, _ := tenantSandboxOf(launcher.Summary{ID: launcherID("acme", "job-1"), State: launcher.Running, Labels: map[string]string{labelIdentity: identity}}, time.Now())
 		return s
 	}
 	f := newFarEnd(w, of("predecessor"), policyFor(t, ""), true, 1)

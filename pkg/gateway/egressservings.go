@@ -240,7 +240,7 @@ func (s *servings) serveNext(v *serving, policy *egressPolicy, generation uint64
 	server, err := egress.Serve(v.ctx, s.sandbox.Client, egress.Options{
 		Secrets: policy.secrets, Seed: seed, Roots: s.w.g.EgressRoots,
 		Policy: s.policyOf(policy), Generation: generation, Private: s.w.g.EgressPrivate,
-		Log: s.tries.tell, MayTry: s.tries.mayTry,
+		Log: s.tried, MayTry: s.tries.MayTry,
 		Admit: func(conn net.Conn) (net.Conn, error) {
 			return s.admit(v, conn)
 		},

@@ -179,15 +179,8 @@ const (
 	egressLastPause = 15 * time.Second
 	// egressQuiet is how often a gateway that ends looks whether connections are open.
 	egressQuiet = 20 * time.Millisecond
-	// Of what a sandbox tries to reach so many tries of each verdict are told one by one, a second and at
-	// once; of more their number, each egressTryInterval, in which the first try to each of egressTryFirsts
-	// hosts is told, too: who tries many others has wildcards, or is denied. egressTellTime is how long
-	// telling may take.
-	egressTryRate     = 10
-	egressTryBurst    = 100
-	egressTryFirsts   = 100
-	egressTryInterval = 10 * time.Second
-	egressTellTime    = 10 * time.Second
+	// egressTellTime is how long observers may take to be told of a try.
+	egressTellTime = 10 * time.Second
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 	// stdinLimit is how much standard input a request may bring, in bytes: all of it is held

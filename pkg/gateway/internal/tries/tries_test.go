@@ -1,27 +1,31 @@
-package gateway
+package tries
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/egress"
 )
 
-// triesLog keeps what it is told.
+// triesLog has what was said, and fails if it is full.
 type triesLog struct {
-	mu  sync.Mutex
-	all []EgressTry
+	all  []Try
+	full error
 }
 
-func (*triesLog) Begin(context.Context, Act) error  { return nil }
-func (*triesLog) End(context.Context, Act, Outcome) {}
-func (l *triesLog) EgressTried(_ context.Context, t EgressTry) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, t)
-	return nil
+func (l *triesLog) say(t Try) error {
+	if l.full == nil {
+		l.all = append(l.all, t)
+	}
+	return l.full
+}
+
+func (l *triesLog) count() (n int) {
+	for _, t := range l.all {
+		n += t.Count
+	}
+	return n
 }
 
 func (l *triesLog) has(verdict egress.Verdict, host, secret string) (lines int) {
@@ -35,13 +39,11 @@ func (l *triesLog) has(verdict egress.Verdict, host, secret string) (lines int) 
 
 // Whatever a sandbox tries in a loop, what it reaches elsewhere has its line.
 func TestLoopOfTriesHidesNoOther(t *testing.T) {
-	const many = 10 * egressTryBurst
+	const many = 10 * burst
 	log := &triesLog{}
-	g := New(Options{Observers: []Observer{log}})
-	defer g.Close()
-	tries := newTries(g, "acme", "job-1")
+	tries := &Tries{Say: log.say}
 	tell := func(v egress.Verdict, host, secret string) {
-		tries.tell(egress.Decision{Verdict: v, Host: host, Secret: secret})
+		tries.Tell(egress.Decision{Verdict: v, Host: host, Secret: secret})
 	}
 	for n := range many {
 		tell(egress.Denied, fmt.Sprintf("denied-%d.test", n), "")
@@ -65,17 +67,34 @@ func TestLoopOfTriesHidesNoOther(t *testing.T) {
 	if len(log.all) > many {
 		t.Errorf("there are %d lines", len(log.all))
 	}
-	tries.flush(true)
-	count := 0
-	for _, try := range log.all {
-		count += try.Count
-	}
-	if count != 3*many+3 {
-		t.Errorf("%d tries are told", count)
+	tries.Flush(true)
+	if n := log.count(); n != 3*many+3 {
+		t.Errorf("%d tries are told", n)
 	}
 	for verdict, room := range tries.rooms {
-		if len(room.firsts) > egressTryFirsts {
+		if len(room.firsts) > mostFirsts {
 			t.Errorf("%d hosts are remembered of %s", len(room.firsts), verdict)
 		}
+	}
+}
+
+// While tries cannot be said, nothing may be tried; those that were are counted once they can.
+func TestNothingMayBeTriedWhileTriesCannotBeSaid(t *testing.T) {
+	full := errors.New("full")
+	log, failed := &triesLog{full: full}, 0
+	tries := &Tries{Say: log.say, Failing: func(err error) {
+		if failed++; !errors.Is(err, full) {
+			t.Error(err)
+		}
+	}}
+	for range 3 {
+		tries.Tell(egress.Decision{Verdict: egress.Denied, Host: "a.test"})
+	}
+	if err := tries.MayTry(); err == nil || failed != 1 {
+		t.Errorf("it may try: %v, after %d failures", err, failed)
+	}
+	log.full = nil
+	if err := tries.MayTry(); err != nil || log.count() != 3 {
+		t.Errorf("it may not try: %v; %d tries are told", err, log.count())
 	}
 }
