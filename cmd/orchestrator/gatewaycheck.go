@@ -29,6 +29,7 @@ func (a *app) checkGateway(ctx context.Context, o *gatewayFlags, spec launcher.S
 	if err != nil {
 		return err
 	}
+	spec.Egress = o.strictest(a, spec.Egress)
 	sandboxes, err := a.findings(ctx, spec)
 	if err != nil {
 		return err

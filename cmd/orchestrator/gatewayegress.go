@@ -45,6 +45,22 @@ func (o *gatewayFlags) soleEgress() *gateway.Egress {
 	return e
 }
 
+// strictest returns what the sandbox of a check is made with: what the flags say of all, or what the tenant
+// requires whose sandboxes must be kept in most.
+func (o *gatewayFlags) strictest(a *app, all wayout.Config) wayout.Config {
+	if o.keys == "" {
+		return all
+	}
+	keys, err := o.keyFile(a)
+	if err != nil {
+		return all // which another check says
+	}
+	if level := keys.RequiredEgress(); level != wayout.Open && level.AtLeast(all.Require) {
+		all.Mode, all.Require = wayout.Auto, level
+	}
+	return all
+}
+
 // checkEgress says whether sandboxes can be let out as their tenants want it.
 func (o *gatewayFlags) checkEgress(ctx context.Context, a *app) launcher.Finding {
 	if err := o.checkOutward(ctx, a); err != nil {

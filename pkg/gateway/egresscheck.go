@@ -116,3 +116,24 @@ func reached(allowed egress.Policy, host egress.Rule) bool {
 	byTLS, err := egress.ParseRule(text + ":443")
 	return err == nil && allowed.Covers(byTLS)
 }
+
+// RequiredEgress returns the strongest level that the sandboxes of a tenant must have; [wayout.Open] if none
+// must have one, or the file cannot be read.
+func (k *Keys) RequiredEgress() (strongest wayout.Level) {
+	file, err := k.read()
+	if err != nil {
+		return wayout.Open
+	}
+	for _, policy := range file.policies {
+		if policy.Egress == nil {
+			continue
+		}
+		c := policy.Egress.config(wayout.Config{})
+		for _, level := range []wayout.Level{c.Require, wayout.Level(c.Mode)} { // not each mode is a level
+			if level.AtLeast(wayout.Landlock) && level.AtLeast(strongest) {
+				strongest = level
+			}
+		}
+	}
+	return strongest
+}
