@@ -20,6 +20,7 @@ type app struct {
 	backend  flagvalue.Choice
 	cluster  clusterFlags
 	remote   remoteFlags
+	local    localFlags
 	output   flagvalue.Choice
 	flags    *pflag.FlagSet // of the verb that runs, once its settings are loaded
 	raw      bool           // a terminal gets what a program prints unchanged
@@ -80,7 +81,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, wo
 	if err != nil {
 		return &sandboxError{id: spec.ID, launching: true, err: err}
 	}
-	a.isolatesNothing(sandbox)
+	a.tellIsolation(sandbox)
 	if why := sandbox.Start.Cold; why != "" {
 		a.note("sandbox %s has a new pod: %s", quote(sandbox.ID), why)
 	}

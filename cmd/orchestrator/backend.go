@@ -63,12 +63,12 @@ func (c *clusterFlags) check() error {
 
 // launcher returns the launcher that the flags choose.
 func (a *app) launcher() (launcher.Launcher, error) {
-	if err := errors.Join(a.fits(a.cluster.flags), a.fits(a.remote.flags)); err != nil {
+	if err := errors.Join(a.fits(a.cluster.flags), a.fits(a.remote.flags), a.fits(a.local.flags)); err != nil {
 		return nil, err
 	}
 	switch a.backend.Value {
 	case onThisHost:
-		return &launcher.Local{Log: a.logger()}, nil
+		return a.localLauncher()
 	case throughGateway:
 		return a.remoteLauncher()
 	}
@@ -140,16 +140,11 @@ func (a *app) fits(flags *pflag.FlagSet) error {
 			err = usagef("--%s is not for the local backend, which makes no pods: leave it out, or use --backend kubernetes", f.Name)
 		case settings.IsFor(f, inKubernetes):
 			err = usagef("--%s is not for the remote backend, whose gateway decides it: leave it out", f.Name)
+		case settings.IsFor(f, onThisHost):
+			err = usagef("--%s is only for --backend local", f.Name)
 		default:
 			err = usagef("--%s is only for --backend remote", f.Name)
 		}
 	})
 	return err
-}
-
-// isolatesNothing warns that a new sandbox isolates nothing.
-func (a *app) isolatesNothing(sandbox *launcher.Sandbox) {
-	if sandbox.Created && a.backend.Value == onThisHost {
-		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
-	}
 }

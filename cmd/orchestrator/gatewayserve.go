@@ -45,7 +45,7 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	health, err := a.serveHealth(o, g, seen)
 	if err == nil {
 		defer health.end()
-		a.serversIsolateNothing()
+		a.tellIsolationOfServers()
 		err = a.printGateway(listener, health, o)
 	}
 	if err != nil {

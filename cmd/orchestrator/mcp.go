@@ -115,20 +115,13 @@ func (a *app) mcp(ctx context.Context, opts *mcpOptions) error {
 	if err != nil {
 		return err
 	}
-	a.serversIsolateNothing()
+	a.tellIsolationOfServers()
 	return within(sandbox, func(sandbox *launcher.Sandbox) error {
 		session := opts.tools.session(sandbox)
 		server := mcpserver.New(sandbox, session)
 		err := mcpserver.Run(ctx, server, &mcp.IOTransport{Reader: io.NopCloser(a.in), Writer: keepOpen{a.out}})
 		return errors.Join(err, session.Close(context.WithoutCancel(ctx)))
 	})
-}
-
-// serversIsolateNothing warns that sandboxes which clients launch later isolate nothing.
-func (a *app) serversIsolateNothing() {
-	if a.backend.Value == onThisHost {
-		a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
-	}
 }
 
 // keepOpen is standard output, which the program still needs after the server has

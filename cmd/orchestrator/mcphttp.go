@@ -85,7 +85,7 @@ func (a *app) listenMCP(ctx context.Context, opts *mcpOptions, open openSession)
 	if err != nil {
 		return errors.Join(usageError{err}, listener.Close())
 	}
-	a.serversIsolateNothing()
+	a.tellIsolationOfServers()
 	url := "http://" + listener.Addr().String() + mcpPath
 	err = a.print(struct {
 		URL string `json:"url"`

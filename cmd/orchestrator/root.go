@@ -20,7 +20,8 @@ take it down.
 
 A sandbox is a pod in Kubernetes: "orchestrator doctor" checks everything that it
 needs. With --backend agent-sandbox, the controller of that project makes the pods.
-The local backend runs the agent on this machine and isolates nothing. With --backend
+The local backend runs the agent on this machine, and isolates nothing without
+--isolation. With --backend
 remote, a gateway makes the sandboxes ("orchestrator gateway"): that takes its URL and a
 token, and no rights in a cluster.
 
@@ -72,10 +73,11 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
 	flags.AddFlagSet(a.remote.define())
+	flags.AddFlagSet(a.local.define())
 	flags.Var(&a.logLevel, "log-level", "write log messages of this level and above to standard error; gateway writes warnings unless this is given")
 	settings.Mark(flags, "backend", "output", "log-level")
 	settings.DefineConfig(flags)
-	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
+	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection, "isolation": &a.local.isolation} {
 		// The only possible error is an unknown flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.Complete)
 	}

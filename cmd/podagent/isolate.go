@@ -55,6 +55,10 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 		return false, err
 	}
 	status, err := isolate.Run(flags.mode, flags.view, sockets, config.Log)
+	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
+		config.Sockets, config.Isolation.Missing = sockets, err.Error()
+		return false, nil
+	}
 	if err == nil && status != 0 {
 		err = &agent.ExitError{Code: status}
 	}

@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -99,7 +100,84 @@ func TestIsolatedSandboxHasNothingOfTheUser(t *testing.T) {
 	})
 }
 
+// refusing writes a program that runs the agent on a machine which refuses some of the system calls, as
+// containers and hardened systems do. It is the launcher's agent from then on.
+func refusing(t *testing.T, l *launcher.Local, namespaces, landlock bool) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "podagent")
+	text := fmt.Sprintf(`#!/usr/bin/python3
+import ctypes, os, struct, sys
+def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
+errno = 0x00050000
+steps = [step(0x20, 0)]  # the number of the system call
+if %s:  # a clone with a new user namespace
+    steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | 1), step(0x20, 0)]
+if %s:  # landlock_create_ruleset
+    steps += [step(0x15, 444, 0, 1), step(0x06, errno | 38)]
+steps += [step(0x06, 0x7fff0000)]
+filter = b"".join(steps)
+buffer = ctypes.create_string_buffer(filter)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
+os.execv(%q, sys.argv)
+`, pythonBool(namespaces), pythonBool(landlock), l.Agent)
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.Agent = program
+}
+
+func pythonBool(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		namespaces, landlock bool
+		want                 isolation.Level
+	}{
+		{"all", false, false, isolation.Namespaces},
+		{"no namespaces", true, false, isolation.Landlock},
+		{"no Landlock", false, true, isolation.Namespaces},
+		{"neither", true, true, isolation.None},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, test.namespaces, test.landlock)
+			l.Isolation = isolation.Auto
+			s := launch(t, l, launcher.Spec{ID: "a"})
+			if is := s.Isolation; is.Level != test.want || (is.Missing != "") != test.namespaces {
+				t.Errorf("it is isolated by %+v, want %q", is, test.want)
+			}
+			if got := output(t, s, "echo works"); got != "works" {
+				t.Errorf("a command printed %q", got)
+			}
+		})
+	}
+}
+
 func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, true, true)
+			l.Isolation = isolation.Mode(level)
+			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), string(level)+": ") {
+				t.Errorf("launching: %v", err)
+			}
+			if _, err := l.Find(t.Context(), "a"); !errors.Is(err, launcher.ErrNotFound) {
+				t.Errorf("it is left: %v", err)
+			}
+		})
+	}
 	l := launchertest.Local(t)
 	l.Isolation = "chroot"
 	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil {

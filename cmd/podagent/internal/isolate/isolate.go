@@ -84,7 +84,7 @@ func (s *State) Files() []*os.File {
 
 // Run runs the program again, isolated as the mode says, with sockets that it inherits. It returns the
 // exit status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
-// let the mode's level be. It must be called on the main thread.
+// let the mode's level be, and this program is as it was. It must be called on the main thread.
 func Run(mode isolation.Mode, view View, sockets []*os.File, log *slog.Logger) (status int, err error) {
 	var missing error
 	if mode != isolation.Mode(isolation.Landlock) {
@@ -95,5 +95,9 @@ func Run(mode isolation.Mode, view View, sockets []*os.File, log *slog.Logger) (
 		missing = err
 		log.Info("the sandbox gets no namespaces of its own", "reason", err)
 	}
-	return 0, errors.Join(becomeRestricted(view, sockets, missing), missing)
+	err = becomeRestricted(view, sockets, missing)
+	if missing != nil && errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w; %w", missing, err)
+	}
+	return 0, err
 }

@@ -18,6 +18,13 @@ import (
 // becomeRestricted runs the program again in this one's place, with the files of the view alone. missing
 // is why it has no namespaces. It returns only if that fails.
 func becomeRestricted(view View, sockets []*os.File, missing error) error {
+	version, err := landlock.Version()
+	if err == nil && version < landlock.FilesVersion {
+		err = fmt.Errorf("the kernel has version %d of it, which lets files be truncated", version)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: landlock: %w", ErrUnavailable, err)
+	}
 	program, err := openProgram()
 	if err != nil {
 		return err
@@ -29,18 +36,14 @@ func becomeRestricted(view View, sockets []*os.File, missing error) error {
 	for _, socket := range sockets {
 		s.Sockets = append(s.Sockets, int(socket.Fd()))
 	}
-	if err := errors.Join(os.Chdir(view.Workdir), newSession(), dropRights(), view.restrict(program)); err != nil {
-		return fmt.Errorf("%w: landlock: %w", ErrUnavailable, err)
+	if err := errors.Join(os.Chdir(view.Workdir), newSession(), dropRights(), view.restrict(version, program)); err != nil {
+		return fmt.Errorf("landlock: %w", err)
 	}
 	return s.become()
 }
 
 // restrict keeps the calling thread to what the agent needs.
-func (v View) restrict(program *os.File) error {
-	version, err := landlock.Version()
-	if err != nil {
-		return err
-	}
+func (v View) restrict(version int, program *os.File) error {
 	files, err := v.Files()
 	if err != nil {
 		return err

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// localFlags say what keeps sandboxes of this machine from the rest of it.
+type localFlags struct {
+	isolation flagvalue.Choice
+	readable  []string
+	flags     *pflag.FlagSet // these flags
+}
+
+func (l *localFlags) define() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("local", pflag.ContinueOnError)
+	for _, mode := range []isolation.Mode{isolation.Auto, isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock), isolation.Off} {
+		l.isolation.Words = append(l.isolation.Words, string(mode))
+	}
+	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be (default none)")
+	flags.StringArrayVar(&l.readable, "readable", nil, "a `DIR` that isolated sandboxes of this machine can read, besides the system's; may be repeated")
+	settings.MarkFor(flags, onThisHost)
+	l.flags = flags
+	return flags
+}
+
+func (a *app) localLauncher() (*launcher.Local, error) {
+	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Log: a.logger()}
+	for _, dir := range a.local.readable {
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		l.Readable = append(l.Readable, path)
+	}
+	return l, nil
+}
+
+// tellIsolation says what keeps a new sandbox from this machine.
+func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
+	if !sandbox.Created || a.backend.Value != onThisHost {
+		return
+	}
+	switch is := sandbox.Isolation; {
+	case is.Level == isolation.None && is.Missing != "":
+		a.note("nothing isolates sandbox %s, and what runs in it can do what you can: %s", quote(sandbox.ID), is.Missing)
+	case is.Level == isolation.None:
+		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
+	case is.Missing != "":
+		a.note("sandbox %s is isolated by %s: %s", quote(sandbox.ID), is.Level, is.Missing)
+	default:
+		a.note("sandbox %s is isolated by %s", quote(sandbox.ID), is.Level)
+	}
+}
+
+// tellIsolationOfServers says what keeps sandboxes from this machine that clients launch later.
+func (a *app) tellIsolationOfServers() {
+	if a.backend.Value != onThisHost {
+		return
+	}
+	if mode := cmp.Or(isolation.Mode(a.local.isolation.Value), isolation.Off); mode != isolation.Off {
+		a.note("sandboxes of the local backend are isolated by %s", mode)
+		return
+	}
+	a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
+}
