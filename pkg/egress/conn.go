@@ -8,10 +8,12 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
-// halves is a connection whose directions end one by one.
-type halves interface {
+// duplex is a connection whose directions end one by one.
+type duplex interface {
 	net.Conn
 	CloseWrite() error
 	SetLinger(sec int) error
@@ -74,26 +76,10 @@ func (c *client) Read(p []byte) (int, error) {
 func (c *client) Close() error { return c.close() }
 
 // CloseWrite ends the direction to the sandbox.
-func (c *client) CloseWrite() error {
-	if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return h.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *client) CloseWrite() error { return halves.CloseWrite(c.Conn) }
 
 // SetLinger sets what Close does, as that of a [net.TCPConn].
-func (c *client) SetLinger(sec int) error {
-	if h, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
-		return h.SetLinger(sec)
-	}
-	return nil
-}
-
-// reset closes a connection so that its other side gets an error.
-func reset(c halves) {
-	_ = c.SetLinger(0) // without it the other side sees an end
-	c.Close()
-}
+func (c *client) SetLinger(sec int) error { return halves.SetLinger(c.Conn, sec) }
 
 // goodbye sends a last answer, and closes the connection when the client has it, or
 // after a while: a close at once would throw away an answer with what is still unread.
@@ -111,7 +97,7 @@ var buffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 // splice carries bytes, ends and resets between a client and a host until both directions have
 // ended, and closes both. first is called before anything of the client's is carried; if it returns
 // false, nothing is.
-func splice(c *client, host halves, gone time.Duration, first func() bool) {
+func splice(c *client, host duplex, gone time.Duration, first func() bool) {
 	done, sent := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(c.life, func() { release(c, host, sent, gone) })
 	go func() {
@@ -121,7 +107,7 @@ func splice(c *client, host halves, gone time.Duration, first func() bool) {
 	if first() {
 		carry(host, c)
 	} else {
-		reset(host)
+		halves.Reset(host)
 	}
 	close(sent)
 	<-done
@@ -132,20 +118,20 @@ func splice(c *client, host halves, gone time.Duration, first func() bool) {
 
 // release ends the connection to a host whose client is gone, when all that the client has sent is
 // on its way. If the host does not take it, it gets a reset after a while.
-func release(c, host halves, sent <-chan struct{}, gone time.Duration) {
+func release(c, host duplex, sent <-chan struct{}, gone time.Duration) {
 	late := time.NewTimer(gone)
 	defer late.Stop()
 	select {
 	case <-sent:
 		host.Close()
 	case <-late.C:
-		reset(host)
-		reset(c)
+		halves.Reset(host)
+		halves.Reset(c)
 	}
 }
 
 // carry carries one direction. If it does not end well, it resets both connections.
-func carry(to, from halves) {
+func carry(to, from duplex) {
 	var b flowBuffer
 	defer b.free()
 	for {
@@ -165,8 +151,8 @@ func carry(to, from halves) {
 		}
 		break
 	}
-	reset(to)
-	reset(from)
+	halves.Reset(to)
+	halves.Reset(from)
 }
 
 // flowBuffer is the buffer of a direction: a large one while much comes at once, and

@@ -3,6 +3,8 @@ package egress
 import (
 	"net"
 	"sync"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
 // clientConn is the connection of a client whose TLS is opened. It says when it is closed,
@@ -29,9 +31,7 @@ func (c *clientConn) Close() error {
 
 // reset closes the connection in a way that no client takes for an end.
 func (c *clientConn) reset() {
-	if lingers, ok := c.Conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = lingers.SetLinger(0)
-	}
+	_ = halves.SetLinger(c.Conn, 0)
 	_ = c.Close()
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
 // opener opens TLS for hosts that get credentials.
@@ -174,7 +176,7 @@ func (p *proxy) turnAway(conn net.Conn, err error) {
 		defer func() { <-p.away }()
 		goodbye(c, notNow{err}.answer().raw())
 	default:
-		reset(c)
+		halves.Reset(c)
 	}
 }
 
@@ -203,7 +205,7 @@ func (p *proxy) begin(ctx context.Context, c *client, handlers *handoff) {
 func (p *proxy) end() {
 	p.mu.Lock()
 	p.closed = true
-	var all []halves
+	var all []duplex
 	for c := range p.open {
 		all = append(all, c)
 	}
@@ -212,7 +214,7 @@ func (p *proxy) end() {
 	}
 	p.mu.Unlock()
 	for _, c := range all {
-		reset(c)
+		halves.Reset(c)
 	}
 	p.server.Close()
 	p.http.Transport.(*tellingTransport).CloseIdleConnections()
@@ -223,7 +225,7 @@ func (p *proxy) setPolicy(policy Policy) {
 	p.mu.Lock()
 	p.policy = policy.clone()
 	var refused []*link
-	var conns []halves
+	var conns []duplex
 	for l := range p.links {
 		if policy.stillAllows(l.try.target, l.addr, p.dialer.private) {
 			continue
@@ -236,7 +238,7 @@ func (p *proxy) setPolicy(policy Policy) {
 	}
 	p.mu.Unlock()
 	for _, c := range conns {
-		reset(c)
+		halves.Reset(c)
 	}
 	for _, l := range refused {
 		l.try.tell(Denied, l.addr, notAnyMore(l.try.target))
@@ -250,7 +252,7 @@ func (p *proxy) pair(l *link, c *client) {
 	_, allowed := p.links[l]
 	p.mu.Unlock()
 	if !allowed {
-		reset(c)
+		halves.Reset(c)
 	}
 }
 

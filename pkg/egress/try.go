@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
 // try is a client's attempt to reach a host.
@@ -107,7 +109,7 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 	case isRefusal(err):
 		return
 	case err != nil:
-		reset(c)
+		halves.Reset(c)
 		return
 	case o.tls:
 		// Its errors are those of the client and the server, who know them.
@@ -119,7 +121,7 @@ func (t *try) openTLS(ctx context.Context, c *client) {
 	}
 	l, err := t.connect(ctx)
 	if err != nil {
-		reset(c)
+		halves.Reset(c)
 		return
 	}
 	t.proxy.pair(l, c)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
 var (
@@ -44,17 +46,7 @@ func (c *egressConn) Write(p []byte) (int, error) {
 func (c *egressConn) Close() error { return c.close() }
 
 // CloseWrite ends the direction to the sandbox.
-func (c *egressConn) CloseWrite() error {
-	if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return h.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *egressConn) CloseWrite() error { return halves.CloseWrite(c.Conn) }
 
 // SetLinger sets what Close does, as that of a [net.TCPConn].
-func (c *egressConn) SetLinger(sec int) error {
-	if h, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
-		return h.SetLinger(sec)
-	}
-	return nil
-}
+func (c *egressConn) SetLinger(sec int) error { return halves.SetLinger(c.Conn, sec) }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/internal/halves"
 )
 
 // patientWriter writes an answer until its caller reads nothing for too long: then the answer
@@ -86,18 +88,13 @@ func (c *patientConn) Write(data []byte) (int, error) {
 }
 
 // CloseWrite ends this direction alone, as servers may.
-func (c *patientConn) CloseWrite() error {
-	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return conn.CloseWrite()
-	}
-	return c.Close()
-}
+func (c *patientConn) CloseWrite() error { return halves.CloseWrite(c.Conn) }
 
 // NetConn returns the connection whose bytes are counted.
 func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite is that of the connection, if it has one.
-func (c *countedConn) CloseWrite() error { return (&patientConn{c.Conn}).CloseWrite() }
+func (c *countedConn) CloseWrite() error { return halves.CloseWrite(c.Conn) }
 
 // socketOf returns the connection below TLS and counts.
 func socketOf(conn net.Conn) net.Conn {

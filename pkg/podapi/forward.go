@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/internal/delay"
+	"github.com/podagent/podagent/internal/halves"
 )
 
 // Forward joins each connection that l accepts with one to a port of the sandbox,
@@ -59,12 +60,12 @@ func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
 	}
 	remote, err := c.dialPort(ctx, port)
 	if err != nil {
-		abort(local)
+		halves.Reset(local)
 		return fmt.Errorf("connecting to port %d: %w", port, err)
 	}
 	defer context.AfterFunc(ctx, func() {
-		abort(local)
-		abort(remote)
+		halves.Reset(local)
+		halves.Reset(remote)
 	})()
 	var up error
 	var both sync.WaitGroup
@@ -91,16 +92,8 @@ func pass(to, from halfCloser) error {
 		err = to.CloseWrite()
 	}
 	if err != nil {
-		abort(to)
-		abort(from)
+		halves.Reset(to)
+		halves.Reset(from)
 	}
 	return err
-}
-
-// abort closes a connection by a reset, if it can.
-func abort(conn net.Conn) {
-	if c, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = c.SetLinger(0)
-	}
-	conn.Close()
 }

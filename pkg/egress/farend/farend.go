@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/internal/delay"
+	"github.com/podagent/podagent/internal/halves"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -274,7 +275,7 @@ func (l *Listener) take(ctx context.Context, id uint64) error {
 		select {
 		case l.conns <- conn:
 		case <-l.ctx.Done():
-			reset(conn)
+			halves.Reset(conn)
 		}
 	}()
 	return nil
@@ -286,12 +287,4 @@ func ofCut(err error) error {
 		return podapi.ErrCut
 	}
 	return err
-}
-
-// reset closes a connection so that the program sees a reset and not an end.
-func reset(conn net.Conn) {
-	if c, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = c.SetLinger(0)
-	}
-	conn.Close()
 }
