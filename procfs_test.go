@@ -28,7 +28,7 @@ var mayNameProcfs = map[string][]string{
 	},
 	"cmd/podagent/internal/isolate/stage_linux.go": {"/proc/self/fd/%d"},
 	// What the view of a sandbox has, which is not opened here.
-	"cmd/podagent/internal/isolate/landlock_linux.go": {"/proc", "/proc/self/fd/%d"},
+	"cmd/podagent/internal/isolate/landlock_linux.go": {"/proc"},
 	"cmd/podagent/internal/isolate/mounts_linux.go":   {"/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"},
 	// The agent reads these about itself and the machine when it starts, below a root
 	// that tests replace.

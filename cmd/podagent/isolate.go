@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
@@ -54,7 +55,12 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	status, err := isolate.Run(flags.mode, flags.view, sockets, config.Log)
+	pass := func(opened, to *os.File) {
+		if err := agent.Pass(opened, to, len(config.AuthorizedKeys) == 0); err != nil {
+			config.Log.Error("nobody can call the agent any more", "error", err)
+		}
+	}
+	status, err := isolate.Run(flags.mode, flags.view, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
 	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
 		config.Sockets, config.Isolation.Missing = sockets, err.Error()
 		return false, nil
@@ -87,6 +93,7 @@ func (f *isolationFlags) check(config *agent.Config) (err error) {
 func settle(config *agent.Config, state *isolate.State) (err error) {
 	view := state.View
 	config.Sockets, config.Isolation = state.Files(), state.Info
+	config.SocketsPass = state.Level == isolation.Namespaces
 	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
 	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+view.Temp)
 	if config.Egress.Mode == "" {

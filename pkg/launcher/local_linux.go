@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // launch creates or finds the sandbox, under its lock.
@@ -46,6 +47,11 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 			err = errors.Join(err, l.remove(context.WithoutCancel(ctx), p))
 		}
 		return nil, err
+	}
+	if created && p.Isolation.Mode == isolation.Auto {
+		if err := p.keepLevel(ctx, sandbox, &spec); err != nil {
+			return nil, errors.Join(err, sandbox.Client.Close(), l.remove(context.WithoutCancel(ctx), p))
+		}
 	}
 	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())
 	return sandbox, nil

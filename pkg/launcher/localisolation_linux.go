@@ -1,6 +1,13 @@
 package launcher
 
-import "github.com/podagent/podagent/pkg/podapi/isolation"
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"slices"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
 
 // isolationRecord is how a sandbox is kept from the rest of its machine, also when its agent starts again.
 type isolationRecord struct {
@@ -21,4 +28,26 @@ func (r *isolationRecord) flags() []string {
 		flags = append(flags, "--readable="+path)
 	}
 	return flags
+}
+
+// keepLevel has the sandbox keep the level that it came to, when its agent starts again: code in it may make
+// a start fail, and must not gain by that.
+func (p *place) keepLevel(ctx context.Context, s *Sandbox, spec *Spec) error {
+	p.Isolation.Mode = cmp.Or(isolation.Mode(s.Isolation.Level), isolation.Off)
+	return p.save(ctx, spec)
+}
+
+// resolve gives the paths that an isolated sandbox has the names that they have now, without symbolic links:
+// its agent follows none, since another sandbox may have made it meanwhile.
+func (p *place) resolve() (err error) {
+	if p.Workdir, err = filepath.EvalSymlinks(p.Workdir); err != nil {
+		return err
+	}
+	p.Isolation.Readable = slices.Clone(p.Isolation.Readable)
+	for i, path := range p.Isolation.Readable {
+		if p.Isolation.Readable[i], err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -25,6 +27,43 @@ func eachIsolation(t *testing.T, test func(t *testing.T, l *launcher.Local)) {
 			l.Isolation = isolation.Mode(level)
 			test(t, l)
 		})
+	}
+}
+
+// killAgents kills the agents of a launcher: whoever listens at their sockets.
+func killAgents(t *testing.T, l *launcher.Local) {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
+	if err != nil || len(sockets) == 0 {
+		t.Fatalf("%q, %v", sockets, err)
+	}
+	for _, socket := range sockets {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := conn.(*net.UnixConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cred *unix.Ucred
+		if err := errors.Join(raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }), err); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		agent, err := unix.PidfdOpen(int(cred.Pid), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(agent)
+		if err := unix.PidfdSendSignal(agent, unix.SIGKILL, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n == 0; {
+			if n, err = unix.Poll([]unix.PollFd{{Fd: int32(agent), Events: unix.POLLIN}}, int(hung.Milliseconds())); n == 0 && !errors.Is(err, unix.EINTR) {
+				t.Fatalf("the agent at %s does not end: %v", socket, err)
+			}
+		}
 	}
 }
 
@@ -53,7 +92,7 @@ func TestIsolatedSandboxWorks(t *testing.T) {
 		if text, err := os.ReadFile(filepath.Join(s.Workdir, "f")); err != nil || string(text) != "hello" {
 			t.Errorf("outside, the file has %q, %v", text, err)
 		}
-		signalAgent(t, s, syscall.SIGKILL)
+		killAgents(t, l)
 		again := launch(t, l, launcher.Spec{ID: "a"})
 		if got := output(t, again, "cat $HOME/.profile $HOME/t"); got != "x\ny" || again.Isolation.Level != s.Isolation.Level {
 			t.Errorf("with another agent: %q, %+v", got, again.Isolation)
@@ -191,10 +230,12 @@ func TestCommandsOfASandboxCannotCallAgents(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			l := launchertest.Local(t)
-			other := launch(t, l, launcher.Spec{ID: "b"})
+			targets := []*launcher.Sandbox{launch(t, l, launcher.Spec{ID: "b"})}
+			l.Isolation = isolation.Mode(isolation.Namespaces)
+			targets = append(targets, launch(t, l, launcher.Spec{ID: "c"}))
 			l.Isolation = mode
 			in := launch(t, l, launcher.Spec{ID: "a"})
-			for _, target := range []*launcher.Sandbox{other, in} {
+			for _, target := range append(targets, in) {
 				socket := filepath.Join(filepath.Dir(target.Workdir), "agent.sock")
 				// What an agent says first are its settings of HTTP/2.
 				const call = `import socket, sys
@@ -211,5 +252,49 @@ print(len(s.recv(1)))`
 				}
 			}
 		})
+	}
+}
+
+// What a sandbox puts in the way of its view leads the agent that starts next nowhere else.
+func TestLinksOfASandboxLeadItsAgentNowhere(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
+		victim, err := os.MkdirTemp("/var/tmp", "podagent-test-") // not below the same directory as the workspace
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(victim) })
+		workdir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(victim, "key"), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.Readable = []string{filepath.Join(workdir, "sub")}
+		if err := os.Mkdir(l.Readable[0], 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := launch(t, l, launcher.Spec{ID: "a", Workdir: workdir})
+		// At the level namespaces, the view's own paths are below the sandbox's /tmp in this test.
+		_ = s.Command(t.Context(), "sh", "-c", `rm -rf sub; ln -s "$0" sub; cd /tmp && for f in *; do mv $f .$f && ln -s "$0" $f; done`, victim).Run()
+		killAgents(t, l)
+		if again, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil {
+			defer again.Close()
+			if out, err := again.Command(t.Context(), "cat", filepath.Join(workdir, "sub", "key")).Output(); err == nil {
+				t.Errorf("a command reads %q", out)
+			}
+		}
+		if entries, err := os.ReadDir(victim); err != nil || len(entries) != 1 {
+			t.Errorf("outside there is %v, %v", entries, err)
+		}
+	})
+}
+
+// Code in a sandbox may make starts of its agent fail. The sandbox is not less isolated then.
+func TestSandboxKeepsItsLevelOrDoesNotStart(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation = isolation.Auto
+	launch(t, l, launcher.Spec{ID: "a"})
+	killAgents(t, l)
+	refusing(t, l, true, false)
+	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrIsolation) {
+		t.Errorf("opening it: %v", err)
 	}
 }

@@ -89,6 +89,9 @@ func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord
 		return err
 	}
 	if isolation.on() {
+		if err := p.resolve(); err != nil {
+			return err
+		}
 		if err := errors.Join(os.Mkdir(p.path(ownHome), 0o700), os.Mkdir(p.path(ownTemp), 0o700)); err != nil {
 			return err
 		}

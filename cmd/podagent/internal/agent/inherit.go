@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,27 +74,131 @@ func tcpAddress(addr string) (family int, to unix.Sockaddr, err error) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: tcp.Port, Addr: ip.As16()}, nil
 }
 
-// inherited returns the listeners of sockets that [Bind] has opened.
-func inherited(sockets []*os.File, ownerOnly bool) ([]net.Listener, error) {
-	var listeners []net.Listener
-	for _, s := range sockets {
-		l, err := listenAt(s)
+// Pass listens on a socket that [Bind] has opened once the program at the other end of to has begun to
+// accept, and passes connections on to it. It returns when that program has ended.
+func Pass(opened, to *os.File, ownerOnly bool) error {
+	conn, err := net.FileConn(to)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	pair := conn.(*net.UnixConn)
+	if _, err := pair.Read(make([]byte, 1)); err != nil {
+		return nil // it has ended
+	}
+	listener, err := listenAt(opened, ownerOnly)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	for {
+		caller, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		err = passOn(pair, caller)
+		caller.Close()
+		if err != nil {
+			return nil // it has ended
+		}
+	}
+}
+
+func passOn(pair *net.UnixConn, caller net.Conn) error {
+	raw, err := caller.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) {
+		_, _, sent = pair.WriteMsgUnix([]byte{0}, unix.UnixRights(int(fd)), nil)
+	})
+	return errors.Join(err, sent)
+}
+
+// passed is a listener of the connections that [Pass] passes on.
+type passed struct {
+	*net.UnixConn
+	ask func() error // tells Pass to begin
+}
+
+func newPassed(from *os.File) (*passed, error) {
+	conn, err := net.FileConn(from)
+	from.Close()
+	if err != nil {
+		return nil, err
+	}
+	pair := conn.(*net.UnixConn)
+	return &passed{pair, sync.OnceValue(func() error {
+		_, err := pair.Write([]byte{0})
+		return err
+	})}, nil
+}
+
+func (p *passed) Addr() net.Addr { return p.LocalAddr() }
+
+func (p *passed) Accept() (net.Conn, error) {
+	if err := p.ask(); err != nil {
+		return nil, err
+	}
+	for {
+		data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+		_, n, _, _, err := p.ReadMsgUnix(data, rights)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, net.ErrClosed // the program that passes them has ended
+		}
+		if conn, err := connIn(rights[:n]); err == nil {
+			return conn, nil
+		}
+	}
+}
+
+// connIn returns the connection that came with a message.
+func connIn(rights []byte) (net.Conn, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(err, unix.EINVAL)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(err, unix.EINVAL)
+	}
+	unix.CloseOnExec(fds[0])
+	socket := os.NewFile(uintptr(fds[0]), "connection")
+	defer socket.Close()
+	return net.FileConn(socket)
+}
+
+// inherited returns the listeners of the sockets that another program has opened.
+func (c *Config) inherited(ownerOnly bool) (listeners []net.Listener, err error) {
+	for _, s := range c.Sockets {
+		var l net.Listener
+		if c.SocketsPass {
+			l, err = newPassed(s)
+		} else {
+			l, err = listenAt(s, ownerOnly)
+		}
 		if err != nil {
 			closeAll(listeners)
 			return nil, fmt.Errorf("cannot listen on an inherited socket: %w", err)
-		}
-		if ownerOnly && l.Addr().Network() == "unix" {
-			l = ownerListener{l}
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
 }
 
-func listenAt(socket *os.File) (net.Listener, error) {
+// listenAt listens on a socket, and closes it.
+func listenAt(socket *os.File, ownerOnly bool) (net.Listener, error) {
 	defer socket.Close()
 	if err := unix.Listen(int(socket.Fd()), unix.SOMAXCONN); err != nil {
 		return nil, os.NewSyscallError("listen", err)
 	}
-	return net.FileListener(socket)
+	l, err := net.FileListener(socket)
+	if err == nil && ownerOnly && l.Addr().Network() == "unix" {
+		l = ownerListener{l}
+	}
+	return l, err
 }

@@ -126,9 +126,6 @@ func isOwner(conn net.Conn) bool {
 	if err != nil || int(peer.Uid) != os.Getuid() && peer.Uid != 0 {
 		return false
 	}
-	if peer.Pid == 0 { // it is outside of the agent's namespaces, and so no command
-		return true
-	}
 	marked, err := proc.IsMarked(int(peer.Pid))
 	return err == nil && !marked && admission.PeerLives(conn) // so that it was this process that was looked at
 }

@@ -30,6 +30,8 @@ type Config struct {
 	Listen []string
 	// Sockets, if there are any, are those of Listen, which [Bind] has opened for this program.
 	Sockets []*os.File
+	// SocketsPass says that they are none of these, but that [Pass] passes connections over them.
+	SocketsPass bool
 	// Health, if not empty, is the address, in the same form, where it serves
 	// grpc.health.v1 and nothing else, to anybody.
 	Health string
@@ -159,7 +161,7 @@ func Serve(ctx context.Context, config Config) error {
 func (c *Config) listeners(ctx context.Context) ([]net.Listener, error) {
 	ownerOnly := len(c.AuthorizedKeys) == 0
 	if len(c.Sockets) > 0 {
-		return inherited(c.Sockets, ownerOnly)
+		return c.inherited(ownerOnly)
 	}
 	return listenAll(ctx, c.Listen, ownerOnly)
 }

@@ -10,8 +10,9 @@
 //   - landlock: the program restricts its main thread by rules of the View, and runs itself again in
 //     its place (stage inside).
 //
-// The sockets on which the agent serves are opened before, by their paths outside, and inherited:
-// inside there is no path to them.
+// The sockets on which the agent serves are opened before, by their paths outside: inside there is no
+// path to them. Within rules of Landlock they are inherited. From namespaces nobody sees who calls, so the
+// first program accepts connections, and passes them on.
 package isolate
 
 import (
@@ -44,9 +45,9 @@ type State struct {
 	isolation.Info
 	View    View
 	Stage   stage
-	Sockets []int
-	Program int // its own file, which need not have a path
-	Report  int // where the stage mounts says what went wrong
+	Sockets []int // those that were opened, or in namespaces those over which connections are passed
+	Program int   // its own file, which need not have a path
+	Report  int   // where the stage mounts says what went wrong
 }
 
 func (s *State) environ() (string, error) {
@@ -82,10 +83,18 @@ func (s *State) Files() []*os.File {
 	return files
 }
 
-// Run runs the program again, isolated as the mode says, with sockets that it inherits. It returns the
-// exit status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
+// Sockets are those on which the isolated program is to serve.
+type Sockets struct {
+	Opened []*os.File
+	// Pass accepts connections at one that was opened, and passes them on over another one. It returns
+	// when the other end of that is closed.
+	Pass func(opened, to *os.File)
+}
+
+// Run runs the program again, isolated as the mode says, to serve on the sockets. It returns the exit
+// status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
 // let the mode's level be, and this program is as it was. It must be called on the main thread.
-func Run(mode isolation.Mode, view View, sockets []*os.File, log *slog.Logger) (status int, err error) {
+func Run(mode isolation.Mode, view View, sockets Sockets, log *slog.Logger) (status int, err error) {
 	var missing error
 	if mode != isolation.Mode(isolation.Landlock) {
 		status, err := runInNamespaces(view, sockets)
@@ -95,7 +104,7 @@ func Run(mode isolation.Mode, view View, sockets []*os.File, log *slog.Logger) (
 		missing = err
 		log.Info("the sandbox gets no namespaces of its own", "reason", err)
 	}
-	err = becomeRestricted(view, sockets, missing)
+	err = becomeRestricted(view, sockets.Opened, missing)
 	if missing != nil && errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; %w", missing, err)
 	}

@@ -49,7 +49,7 @@ func (v View) restrict(version int, program *os.File) error {
 		return err
 	}
 	rules := landlock.Ruleset{Files: append(files, ofAgent()...)}
-	rules.Files = append(rules.Files, landlock.File{Path: fmt.Sprintf("/proc/self/fd/%d", program.Fd()), Access: landlock.Readable})
+	rules.Files = append(rules.Files, landlock.File{Open: program, Access: landlock.Readable})
 	if version >= scopesVersion {
 		rules.Scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
@@ -73,11 +73,12 @@ func ofAgent() []landlock.File {
 // Files returns the view as rules of Landlock.
 func (v View) Files() (list []landlock.File, err error) {
 	for _, e := range append(v.entries(), landlock.File{Path: "/proc", Access: landlock.Readable}) {
-		_, err := os.Stat(e.Path)
+		info, err := os.Lstat(e.Path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && e.Access == landlock.Readable:
+		case errors.Is(err, fs.ErrNotExist) && slices.Contains(systemPaths, e.Path):
 		case err != nil:
 			return nil, err
+		case info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, e.Path): // what it names is another entry
 		case e.Path == secretDir && hidesSecrets():
 			list = append(list, without(e.Path, secrets(e.Path))...)
 		default:

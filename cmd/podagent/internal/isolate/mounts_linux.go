@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,8 +70,13 @@ func buildRoot(view View) error {
 	if err := os.Chdir(view.Home); err != nil {
 		return err
 	}
+	root, err := os.OpenRoot(".")
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, t := range trees {
-		if err := t.attach(); err != nil {
+		if err := t.attach(root); err != nil {
 			return err
 		}
 	}
@@ -102,7 +108,7 @@ func (v View) trees() (list []tree, err error) {
 	}
 	for _, e := range v.entries() { // which may be below these
 		t, err := treeOf(e)
-		if errors.Is(err, fs.ErrNotExist) && e.Access == landlock.Readable {
+		if errors.Is(err, fs.ErrNotExist) && slices.Contains(systemPaths, e.Path) {
 			continue
 		}
 		if err != nil {
@@ -118,11 +124,16 @@ func treeOf(e landlock.File) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
-	if info.Mode().Type() == fs.ModeSymlink && e.Access == landlock.Readable {
+	if info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, e.Path) {
 		link, err := os.Readlink(e.Path)
 		return tree{at: e.Path, link: link}, err
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, e.Path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	path, err := landlock.OpenPath(e.Path)
+	if err != nil {
+		return tree{}, &os.PathError{Op: "open", Path: e.Path, Err: err}
+	}
+	defer unix.Close(path)
+	fd, err := unix.OpenTree(path, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
 	}
@@ -139,36 +150,38 @@ func treeOf(e landlock.File) (tree, error) {
 	return tree{at: e.Path, fd: fd, dir: info.IsDir()}, nil
 }
 
-// attach puts the tree into the root, which is the current directory.
-func (t tree) attach() error {
-	at := "." + t.at
+// attach puts the tree into the root. Below /tmp that has what the sandbox has made, symbolic links
+// perhaps, so nothing outside of the root is ever followed.
+func (t tree) attach(root *os.Root) error {
+	at := strings.TrimPrefix(t.at, "/")
 	if t.link != "" {
-		return os.Symlink(t.link, at)
+		return root.Symlink(t.link, at)
 	}
 	defer unix.Close(t.fd)
-	if err := makePlace(at, t.dir); err != nil {
+	place, err := makePlace(root, at, t.dir)
+	if err != nil {
 		return err
 	}
-	err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	defer place.Close()
+	err = unix.MoveMount(t.fd, "", int(place.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
 		return &os.PathError{Op: "move_mount", Path: t.at, Err: err}
 	}
 	return nil
 }
 
-// makePlace makes a file or a directory on which something can be mounted.
-func makePlace(path string, dir bool) error {
-	if dir {
-		return os.MkdirAll(path, 0o755)
+// makePlace makes a file or a directory on which something can be mounted, and opens it.
+func makePlace(root *os.Root, path string, dir bool) (*os.File, error) {
+	if !dir {
+		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		return root.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o444)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	if err := root.MkdirAll(path, 0o755); err != nil {
+		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
-	if err == nil {
-		err = f.Close()
-	}
-	return err
+	return root.Open(path)
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {

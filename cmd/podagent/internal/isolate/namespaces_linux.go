@@ -25,7 +25,7 @@ var rights = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 const furnishTime = 20 * time.Second
 
 // runInNamespaces starts the program in new namespaces, and waits for its end.
-func runInNamespaces(view View, sockets []*os.File) (status int, err error) {
+func runInNamespaces(view View, sockets Sockets) (status int, err error) {
 	program, err := openProgram()
 	if err != nil {
 		return 0, err
@@ -36,17 +36,21 @@ func runInNamespaces(view View, sockets []*os.File) (status int, err error) {
 		return 0, err
 	}
 	defer report.Close()
+	here, there, err := pairs(len(sockets.Opened))
+	if err != nil {
+		return 0, err
+	}
 	s := &State{Stage: mounts, View: view}
-	for i := range sockets {
+	for i := range there {
 		s.Sockets = append(s.Sockets, 3+i) // as ExtraFiles says
 	}
-	s.Program, s.Report = 3+len(sockets), 4+len(sockets)
+	s.Program, s.Report = 3+len(there), 4+len(there)
 	cmd, err := s.again()
 	if err != nil {
 		return 0, err
 	}
 	cmd.Dir = view.Home
-	cmd.ExtraFiles = append(slices.Clone(sockets), program, its)
+	cmd.ExtraFiles = append(slices.Clone(there), program, its)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  spaces,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
@@ -55,7 +59,9 @@ func runInNamespaces(view View, sockets []*os.File) (status int, err error) {
 		Pdeathsig:   unix.SIGKILL,
 	}
 	err = cmd.Start()
-	its.Close()
+	for _, f := range append(there, its) {
+		f.Close()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: namespaces: %w%s", ErrUnavailable, err, advice())
 	}
@@ -64,10 +70,22 @@ func runInNamespaces(view View, sockets []*os.File) (status int, err error) {
 		_ = cmd.Wait()
 		return 0, fmt.Errorf("%w: namespaces: %w", ErrUnavailable, err)
 	}
-	for _, s := range sockets {
-		s.Close()
+	for i, to := range here {
+		go sockets.Pass(sockets.Opened[i], to)
 	}
 	return watch(cmd)
+}
+
+// pairs returns both ends of connected sockets.
+func pairs(n int) (here, there []*os.File, err error) {
+	for range n {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return nil, nil, os.NewSyscallError("socketpair", err)
+		}
+		here, there = append(here, os.NewFile(uintptr(fds[0]), "pair")), append(there, os.NewFile(uintptr(fds[1]), "pair"))
+	}
+	return here, there, nil
 }
 
 // furnished waits for what the stage mounts reports: nothing, if the program runs isolated.

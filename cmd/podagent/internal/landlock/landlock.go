@@ -26,8 +26,11 @@ type Ruleset struct {
 
 // File is a file, or a directory with all that is below it.
 type File struct {
+	// Path must have no symbolic link in it: another sandbox may have put it there.
 	Path   string
 	Access Access
+	// Open, if not nil, is the file, which needs no path.
+	Open *os.File
 }
 
 // Access is what can be done with files.
@@ -143,7 +146,7 @@ func add(set, kind uintptr, rule unsafe.Pointer) error {
 
 // add lets a file be used, as far as its access and the rights that the kernel judges say.
 func (f File) add(set uintptr, judged uint64) error {
-	fd, err := unix.Open(f.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := f.open()
 	if err != nil {
 		return &os.PathError{Op: "open", Path: f.Path, Err: err}
 	}
@@ -160,6 +163,18 @@ func (f File) add(set uintptr, judged uint64) error {
 		return &os.PathError{Op: "landlock", Path: f.Path, Err: err}
 	}
 	return nil
+}
+
+func (f File) open() (int, error) {
+	if f.Open != nil {
+		return unix.FcntlInt(f.Open.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	return OpenPath(f.Path)
+}
+
+// OpenPath opens a path without symbolic links, for its name alone.
+func OpenPath(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
 func syscallError(name string, errno unix.Errno) error {

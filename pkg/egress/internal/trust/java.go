@@ -27,10 +27,12 @@ type sights struct {
 	roots       string // SSL_CERT_FILE
 	javaOptions string // JAVA_TOOL_OPTIONS
 	cacerts     string // Java's own store
+	temp        string // TMPDIR
 }
 
 const lookScript = `
 printf 'roots=%s\n' "$SSL_CERT_FILE"
+printf 'temp=%s\n' "$TMPDIR"
 printf 'options=%s\n' "$JAVA_TOOL_OPTIONS"
 java=${JAVA_HOME:+$JAVA_HOME/bin/java}
 [ -x "$java" ] || java=$(command -v java) || exit 0
@@ -57,6 +59,8 @@ func (t *Trust) look(ctx context.Context) (seen sights) {
 		switch {
 		case name == "roots" && path.IsAbs(value) && !strings.Contains(value, path.Base(t.dir)):
 			seen.roots = value
+		case name == "temp" && path.IsAbs(value):
+			seen.temp = value
 		case name == "options":
 			seen.javaOptions = t.withoutOwn(value)
 		case name == "cacerts" && path.IsAbs(value):

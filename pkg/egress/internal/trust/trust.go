@@ -45,7 +45,7 @@ var rootFiles = []string{
 	"/etc/ssl/cert.pem",                                 // Alpine, macOS
 }
 
-// dirs are where the bundle can be. A sandbox whose image is read-only has a /tmp.
+// dirs are where the bundle can be, besides TMPDIR. A sandbox whose image is read-only has a /tmp.
 var dirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
 
 // bundleVariables are the variables that name all roots, additionVariables those that only add some.
@@ -102,7 +102,7 @@ func Install(ctx context.Context, client *podapi.Client, ca *sessionca.CA, place
 	t := &Trust{client: client, ca: ca, placeholders: placeholders, shared: shared, dir: "podagent-egress-" + hex.EncodeToString(of[:8])}
 	seen := t.look(ctx)
 	t.roots = append(slices.Concat(t.readRoots(ctx, seen.roots), []byte("\n")), ca.PEM()...)
-	if err := t.place(ctx); err != nil {
+	if err := t.place(ctx, seen.temp); err != nil {
 		t.Remove(ctx)
 		return nil, err
 	}
@@ -111,9 +111,13 @@ func Install(ctx context.Context, client *podapi.Client, ca *sessionca.CA, place
 }
 
 // place writes the files, in the first directory where that can be done.
-func (t *Trust) place(ctx context.Context) error {
+func (t *Trust) place(ctx context.Context, temp string) error {
+	parents := dirs
+	if temp != "" {
+		parents = slices.Concat([]string{temp}, dirs)
+	}
 	var errs []error
-	for _, parent := range dirs {
+	for _, parent := range parents {
 		dir := path.Join(parent, path.Base(t.dir))
 		if err := t.write(ctx, dir); err != nil {
 			errs = append(errs, err)
