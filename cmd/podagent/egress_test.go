@@ -211,9 +211,9 @@ func floodProxy(t *testing.T, proxy string, number int, do func(*net.TCPConn)) {
 	all.Wait()
 }
 
-// The agent's listeners lead nowhere, but for its unix socket, if that has a path: docs/egress.md
-// says what that means for local sandboxes.
-func TestFencedCommandsReachOnlyTheSocketOfTheAgentThatHasAPath(t *testing.T) {
+// The agent's listeners lead nowhere. A command gets to its unix socket, if that has a path, and is not
+// answered there.
+func TestFencedCommandsAreNotAnsweredByTheAgent(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +226,9 @@ func TestFencedCommandsReachOnlyTheSocketOfTheAgentThatHasAPath(t *testing.T) {
 	for what, test := range map[string]struct{ python, want string }{
 		"its port":            {"socket.create_connection(('127.0.0.1', " + port + "))", "Permission denied"},
 		"its health's socket": {`s = socket.socket(socket.AF_UNIX); s.connect('\0` + health[1:] + `')`, "not permitted"},
-		"its socket":          {"s = socket.socket(socket.AF_UNIX); s.connect('agent'); print('connected')", "connected"},
+		"its socket": {`s = socket.socket(socket.AF_UNIX); s.connect('agent')
+try: print('answered', s.recv(1))
+except ConnectionError as e: print("answered b''")`, "answered b''"},
 	} {
 		out, _ := client.Command(t.Context(), "python3", "-c", "import socket; "+test.python).CombinedOutput()
 		if !strings.Contains(string(out), test.want) {

@@ -16,6 +16,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // eachIsolation runs a test at each level.
@@ -296,5 +297,29 @@ func TestSandboxKeepsItsLevelOrDoesNotStart(t *testing.T) {
 	refusing(t, l, true, false)
 	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrIsolation) {
 		t.Errorf("opening it: %v", err)
+	}
+}
+
+// The network of a sandbox in namespaces leads nowhere, so that it can be required.
+func TestIsolatedSandboxHasANetworkThatLeadsNowhere(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation = isolation.Mode(isolation.Namespaces)
+	egress := wayout.Config{Mode: wayout.Mode(wayout.Network), Require: wayout.Network}
+	s := launch(t, l, launcher.Spec{ID: "a", Egress: egress})
+	if s.Egress.Level != wayout.Network || connects(t, s, listen(t)) {
+		t.Errorf("the way out is %+v", s.Egress)
+	}
+	for _, try := range []string{
+		"socket.create_connection(('192.0.2.1', 80))", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))",
+		"socket.socket(socket.AF_INET6).connect(('2001:db8::1', 80))", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+	} {
+		out, err := s.Command(t.Context(), "python3", "-c", "import socket; "+try).CombinedOutput()
+		if text := string(out); err == nil || !strings.Contains(text, "unreachable") && !strings.Contains(text, "not permitted") && !strings.Contains(text, "assign requested address") {
+			t.Errorf("%s: %v, %s", try, err, text)
+		}
+	}
+	l.Isolation = isolation.Mode(isolation.Landlock)
+	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "b", Egress: egress}); err == nil {
+		t.Error("within rules of Landlock the network is required, too")
 	}
 }

@@ -76,13 +76,21 @@ var credentialRefused = map[string]string{
 // TestSecretIsNowhereInAPod has programs use a credential and misuse it, and searches for it in all that
 // the pod has, from the node.
 func TestSecretIsNowhereInAPod(t *testing.T) {
-	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root may read the memory of a pod")
 	}
+	for _, level := range []wayout.Level{wayout.Network, wayout.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			findNoSecret(t, level)
+		})
+	}
+}
+
+func findNoSecret(t *testing.T, level wayout.Level) {
 	begun := time.Now()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	s, _ := launchPrograms(t, c, wayout.Network)
+	s, _ := launchPrograms(t, c, level)
 	w := newWitness(t)
 	w.letOut(t, s)
 	placeholder, _, _ := harness.Run(t, s, `printf %s "$TOKEN"`, nil)
