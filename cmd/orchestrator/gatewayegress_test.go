@@ -120,6 +120,7 @@ func TestGatewayLetsTheSandboxesOfItsOneTenantOut(t *testing.T) {
 	if r := g.ask("POST", g.URL+sandboxesPath, `{"id":"job-1"}`, "Content-Type: application/json"); r.StatusCode != http.StatusCreated {
 		t.Fatal(r.Status)
 	}
+	defer g.ask("DELETE", g.URL+sandboxesPath+"/job-1", "")
 	if got := g.exec("job-1", fmt.Sprintf(`curl -sS -H "Authorization: Bearer $API_KEY" https://example.com:%d/; env`, port)); !strings.HasPrefix(got, "authorized: true") || strings.Contains(got, value) {
 		t.Errorf("it gets %q", got)
 	}

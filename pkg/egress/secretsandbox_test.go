@@ -261,8 +261,8 @@ func TestGitUsesASecretThatItNeverHas(t *testing.T) {
 	sandbox := launchertest.Sandbox(t)
 	v := newVault(t, gittest.Handler(t, dir))
 	v.let(t, sandbox, nil)
-	// The push is by HTTP/1.1, since uploads by HTTP/2 of curl 7.88 stand still at times, and in one
-	// piece, since CGI takes no others.
+	// The push is by HTTP/1.1, since one by HTTP/2 has been seen to stand still (docs/egress.md), and in
+	// one piece, since CGI takes no others.
 	got := in(t, sandbox, `set -e
 		export GIT_TERMINAL_PROMPT=0
 		git -c credential.helper= clone -q https://me:$TOKEN@${URL#https://}/r.git c

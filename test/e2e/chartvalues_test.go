@@ -91,6 +91,7 @@ var chartValues = []string{
 	"gateway.imagePullSecrets[0]=other",
 	"gateway.keys.secret=other",
 	"gateway.keys.key=other",
+	"gateway.credentials.secret=other",
 	"gateway.serviceAccounts=false",
 	"gateway.domain=other.example.com",
 	"gateway.linkKeys.secret=other",

@@ -3,7 +3,7 @@
 /** What kind of failure a problem is. A gateway that is newer than this list may send others. */
 export type ProblemClass =
   // of a sandbox's life
-  | "no_sandbox" | "paused" | "ended" | "gone" | "not_kept" | "no_lifetime" | "deadline" | "owned" | "drift" | "egress"
+  | "no_sandbox" | "paused" | "ended" | "gone" | "not_kept" | "no_lifetime" | "deadline" | "owned" | "drift" | "egress" | "isolation"
   | "image" | "cannot_start" | "crash_loop" | "no_storage_class" | "unschedulable" | "not_ready" | "rejected"
   // of files
   | "not_exist" | "exist" | "permission" | "is_directory" | "not_directory" | "not_empty" | "not_regular"
