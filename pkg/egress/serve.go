@@ -106,24 +106,26 @@ func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, list
 	if !l.Serving() { // the files of placeholders are those of the far end that serves
 		return s, nil
 	}
-	if err := t.WritePlaceholders(ctx); err != nil {
+	if err := t.Settle(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// renewing returns what writes the files of a sandbox again whenever the far end begins to serve: an
-// agent that started again may have lost them. Then it tells the owner of the options.
+// renewing returns what writes the files of a sandbox again whenever the far end begins to serve later
+// than at once: an agent that started again may have lost them. Then it tells the owner of the options.
 func renewing(ctx context.Context, t *trust.Trust, opts Options) func(farend.State) {
+	later := false
 	return func(s farend.State) {
-		if s.Serving {
+		if s.Serving && later {
 			t.Renew(ctx, func(err error) {
 				if opts.Log != nil {
 					opts.Log(Decision{Time: time.Now(), Verdict: Failed, Reason: err.Error()})
 				}
 			})
 		}
+		later = true
 		if opts.Changed != nil {
 			opts.Changed(s)
 		}

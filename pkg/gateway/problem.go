@@ -180,6 +180,7 @@ var launcherStatuses = map[string]int{
 	"owned":            http.StatusConflict,
 	"drift":            http.StatusConflict,
 	"egress":           http.StatusNotImplemented,
+	"isolation":        http.StatusNotImplemented,
 	"image":            http.StatusUnprocessableEntity,
 	"cannot_start":     http.StatusUnprocessableEntity,
 	"crash_loop":       http.StatusUnprocessableEntity,

@@ -9,8 +9,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// WritePlaceholders writes those that programs read from files.
-func (t *Trust) WritePlaceholders(ctx context.Context) error {
+// writePlaceholders writes those that programs read from files.
+func (t *Trust) writePlaceholders(ctx context.Context) error {
 	for _, p := range t.placeholders {
 		if p.File == "" {
 			continue

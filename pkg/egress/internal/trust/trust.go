@@ -89,7 +89,7 @@ type Trust struct {
 }
 
 // Install writes the files of a CA into a sandbox; those of the placeholders come by
-// [Trust.WritePlaceholders]. If other far ends share the CA, the files stay when this one ends.
+// [Trust.Settle]. If other far ends share the CA, the files stay when this one ends.
 func Install(ctx context.Context, client *podapi.Client, ca *sessionca.CA, placeholders []Placeholder, shared bool) (*Trust, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
@@ -152,13 +152,25 @@ func (t *Trust) again(ctx context.Context) error {
 	if err := t.write(ctx, t.dir); err != nil {
 		return err
 	}
-	t.removeStale(ctx)
 	if t.java.from != "" {
 		if _, err := t.client.Stat(ctx, t.javaFile()); err != nil {
 			_ = t.importIntoJava(ctx, t.java.from) // Java does without it
 		}
 	}
-	return t.WritePlaceholders(ctx)
+	return t.settle(ctx)
+}
+
+// Settle is for who begins to serve: it removes files of those who served before, and writes the
+// placeholders.
+func (t *Trust) Settle(ctx context.Context) error {
+	t.writes.Lock()
+	defer t.writes.Unlock()
+	return t.settle(ctx)
+}
+
+func (t *Trust) settle(ctx context.Context) error {
+	t.removeStale(ctx)
+	return t.writePlaceholders(ctx)
 }
 
 // file returns the name of a file of this CA. Those of another far end have other names:
