@@ -50,7 +50,7 @@ func egressCommand(a *app) *cobra.Command {
 		Use:   "egress ID",
 		Short: "Serve the way out of a sandbox: to some hosts, with credentials",
 		Long:  egressHelp,
-		Example: `  orchestrator egress job-1 --allow-host proxy.golang.org --allow-host '*.githubusercontent.com'
+		Example: `  orchestrator egress job-1 --allow-host api.github.com --allow-host '*.githubusercontent.com'
   orchestrator egress job-1 --allow-file hosts.txt -o json
   orchestrator egress job-1 --credential GH_TOKEN,prefix=ghp_@github.com,api.github.com`,
 		Args:              takes(1, 1),

@@ -3,7 +3,6 @@
 package egress_test
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/internal/hunt"
+	"github.com/podagent/podagent/internal/recipetest"
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -46,7 +46,7 @@ read -r _`
 // have used, from outside, as root may.
 func TestSecretIsNowhereInTheSandbox(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may read the agent's memory")
+		t.Fatal("only root may read the agent's memory: run this test as root")
 	}
 	begun := time.Now()
 	value := "value-" + rand.Text()
@@ -88,26 +88,8 @@ func use(t *testing.T, sandbox *launcher.Sandbox, v *vault) (input io.Closer, ou
 	placeholder = strings.TrimSpace(in(t, sandbox, "echo $TOKEN"))
 	cmd := sandbox.Command(t.Context(), "bash", "-c", uses)
 	cmd.Env = []string{"URL=" + v.url()}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for r := bufio.NewReader(stdout); ; {
-		line, err := r.ReadBytes('\n')
-		if output = append(output, line...); string(line) == "done\n" {
-			return stdin, output, placeholder
-		}
-		if err != nil {
-			t.Fatalf("%v after %s", err, output)
-		}
-	}
+	input, output = recipetest.StartKept(t, cmd)
+	return input, output, placeholder
 }
 
 func toolInput(t *testing.T, command string) json.RawMessage {

@@ -3,7 +3,6 @@ package e2e
 // A credential that programs of a pod use by the way out, and never have.
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -77,7 +76,7 @@ var credentialRefused = map[string]string{
 // the pod has, from the node.
 func TestSecretIsNowhereInAPod(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may read the memory of a pod")
+		t.Fatal("only root may read the memory of a pod: run this test as root")
 	}
 	for _, level := range []wayout.Level{wayout.Network, wayout.Landlock} {
 		t.Run(string(level), func(t *testing.T) {
@@ -254,24 +253,5 @@ func (w *witness) use(t *testing.T, s *launcher.Sandbox) (input io.Closer, outpu
 	t.Helper()
 	cmd := s.Command(t.Context(), "bash", "-c", credentialUses+credentialKept)
 	cmd.Env, cmd.Stderr = w.env(), t.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for r := bufio.NewReader(stdout); ; {
-		line, err := r.ReadBytes('\n')
-		if output = append(output, line...); string(line) == "done\n" {
-			return stdin, output
-		}
-		if err != nil {
-			t.Fatalf("%v after %s", err, output)
-		}
-	}
+	return recipetest.StartKept(t, cmd)
 }
