@@ -24,7 +24,8 @@ func doctorCommand(a *app) *cobra.Command {
 sandboxes need, and the identity. Then it makes a sandbox as the flags say, runs a
 command in it, and removes it again. For each check that fails, it says what to do.
 With --pool, it also checks whether a pod of the pool waits and fits the flags.
-With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
+With the local backend, it makes a sandbox on this machine, says what isolates it, and what
+would do so better. With that of agent-sandbox, it
 checks the resources, the warm pool that --pool names, and that a sandbox can be made.
 With the remote backend, it checks the gateway, says whose the token is, and checks that a
 sandbox can be made.
@@ -86,13 +87,12 @@ func (a *app) printFindings(ctx context.Context, findings iter.Seq[launcher.Find
 
 func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launcher.Finding], error) {
 	l, err := a.launcher()
-	switch l := l.(type) {
-	case *launcher.Local:
-		return l.Check(ctx), err
-	case podLauncher:
-		return l.Check(ctx, spec), err
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return l.(interface {
+		Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
+	}).Check(ctx, spec), nil
 }
 
 // findingText returns the line of a check, and a line with the advice below it.

@@ -24,7 +24,7 @@ func (l *localFlags) define() *pflag.FlagSet {
 	for _, mode := range []isolation.Mode{isolation.Auto, isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock), isolation.Off} {
 		l.isolation.Words = append(l.isolation.Words, string(mode))
 	}
-	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be (default none)")
+	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be, and none nothing (default auto)")
 	flags.StringArrayVar(&l.readable, "readable", nil, "a `DIR` that isolated sandboxes of this machine can read, besides the system's; may be repeated")
 	settings.MarkFor(flags, onThisHost)
 	l.flags = flags
@@ -65,9 +65,12 @@ func (a *app) tellIsolationOfServers() {
 	if a.backend.Value != onThisHost {
 		return
 	}
-	if mode := cmp.Or(isolation.Mode(a.local.isolation.Value), isolation.Off); mode != isolation.Off {
+	switch mode := cmp.Or(isolation.Mode(a.local.isolation.Value), isolation.Auto); mode {
+	case isolation.Off:
+		a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
+	case isolation.Auto:
+		a.note("sandboxes of the local backend are isolated as well as this machine lets them be: \"orchestrator doctor\" says how well")
+	default:
 		a.note("sandboxes of the local backend are isolated by %s", mode)
-		return
 	}
-	a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
 }

@@ -20,9 +20,8 @@ take it down.
 
 A sandbox is a pod in Kubernetes: "orchestrator doctor" checks everything that it
 needs. With --backend agent-sandbox, the controller of that project makes the pods.
-The local backend runs the agent on this machine, and isolates nothing without
---isolation. With --backend
-remote, a gateway makes the sandboxes ("orchestrator gateway"): that takes its URL and a
+The local backend runs the agent on this machine, which --isolation keeps from the rest
+of it. With --backend remote, a gateway makes the sandboxes ("orchestrator gateway"): that takes its URL and a
 token, and no rights in a cluster.
 
 Flags that say where and how sandboxes run are settings: you can also give them in

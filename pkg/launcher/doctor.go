@@ -6,8 +6,6 @@ import (
 	"iter"
 	"slices"
 	"time"
-
-	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
 // The bounds of checks, each with its reason.
@@ -78,53 +76,6 @@ func examine[T interface{ close(context.Context) error }](ctx context.Context, p
 			}
 		}
 	}
-}
-
-// Check finds out whether sandboxes work on this machine: it makes one, runs a
-// command in it, and removes it. It ends early when ctx does.
-func (l *Local) Check(ctx context.Context) iter.Seq[Finding] {
-	return examine(ctx, &localPatient{launcher: l}, localChecks)
-}
-
-// localPatient holds what the checks of a [Local] learn for later checks.
-type localPatient struct {
-	launcher *Local
-	sandbox  *Sandbox
-}
-
-var localChecks = []check[*localPatient]{
-	{name: "sandbox", run: (*localPatient).checkSandbox},
-	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
-	{name: checkEgress, needs: []string{"sandbox"}, run: (*localPatient).checkEgress},
-	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
-}
-
-func (p *localPatient) close(context.Context) error {
-	if p.sandbox == nil {
-		return nil
-	}
-	sandbox := p.sandbox
-	p.sandbox = nil
-	return sandbox.Close()
-}
-
-func (p *localPatient) checkSandbox(ctx context.Context) Finding {
-	var err error
-	if p.sandbox, err = p.launcher.Launch(ctx, Spec{Egress: wayout.Config{Mode: wayout.Auto}}); err != nil {
-		return failed(err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
-	}
-	return passed("an agent serves %s", p.sandbox.Workdir)
-}
-
-func (p *localPatient) checkCommand(ctx context.Context) Finding {
-	return runCommand(ctx, p.sandbox, "true")
-}
-
-func (p *localPatient) checkRemoval(ctx context.Context) Finding {
-	if err := p.close(ctx); err != nil {
-		return failed(err, "Remove what is left in the launcher's state directory.")
-	}
-	return passed("it is gone")
 }
 
 // runCommand runs a command that only has to succeed.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 func requesting(name corev1.ResourceName, amount string) corev1.ResourceRequirements {
@@ -128,7 +129,8 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 
 func TestCheckOfThisMachine(t *testing.T) {
 	l := launchertest.Local(t)
-	findings := slices.Collect(l.Check(t.Context()))
+	l.Isolation = isolation.Auto
+	findings := slices.Collect(l.Check(t.Context(), launcher.Spec{}))
 	for name, v := range verdicts(t, findings) {
 		if v != launcher.Passed {
 			t.Errorf("%s is %q", name, v)
@@ -138,12 +140,12 @@ func TestCheckOfThisMachine(t *testing.T) {
 		t.Errorf("%v is left: %v", list, err)
 	}
 	broken := &launcher.Local{StateDir: t.TempDir(), Agent: "/nowhere"}
-	findings = slices.Collect(broken.Check(t.Context()))
+	findings = slices.Collect(broken.Check(t.Context(), launcher.Spec{}))
 	if got := verdicts(t, findings); got["sandbox"] != launcher.Failed || got["command"] != launcher.NotChecked {
 		t.Errorf("without an agent: %v", got)
 	}
 	t.Setenv("PATH", t.TempDir())
-	findings = slices.Collect(l.Check(t.Context()))
+	findings = slices.Collect(l.Check(t.Context(), launcher.Spec{}))
 	if got := verdicts(t, findings); got["sandbox"] != launcher.Passed || got["command"] != launcher.Failed || got["removal"] != launcher.Passed {
 		t.Errorf("without the command: %v", got)
 	}

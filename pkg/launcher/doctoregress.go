@@ -28,15 +28,6 @@ func (p *clusterPatient) checkEgress(context.Context) Finding {
 	return egressFinding(p.sandbox.Egress, p.spec.egress().Mode, egressAdvice)
 }
 
-// checkEgress says what keeps commands in on this machine.
-func (p *localPatient) checkEgress(context.Context) Finding {
-	is, asked := p.sandbox.Egress, wayout.Mode("")
-	if is.Level == wayout.Landlock { // the strongest without a pod
-		asked, is.Missing = wayout.Mode(wayout.Landlock), ""
-	}
-	return egressFinding(is, asked, "The kernel lacks what the level landlock needs: docs/egress.md.")
-}
-
 // egressFinding says by which ways commands can leave a sandbox, whose Spec asked for this mode.
 func egressFinding(is wayout.Info, asked wayout.Mode, advice string) Finding {
 	text := map[wayout.Level]string{

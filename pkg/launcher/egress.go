@@ -78,7 +78,7 @@ func (l *Local) checkEgress(s *Spec) error {
 	if problem := s.checkEgress(); problem != nil {
 		return problem
 	}
-	if l.Isolation == isolation.Auto || l.Isolation == isolation.Mode(isolation.Namespaces) {
+	if mode := l.isolation(); mode == isolation.Auto || mode == isolation.Mode(isolation.Namespaces) {
 		return nil
 	}
 	const why = "is network, but a local sandbox has the network of this machine: landlock is the strongest there"

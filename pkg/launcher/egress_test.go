@@ -11,6 +11,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -53,7 +54,7 @@ func TestEgressThatCannotBeMet(t *testing.T) {
 
 func TestLocalSandboxWithoutNamespacesHasNoNetworkOfItsOwn(t *testing.T) {
 	for field, egress := range map[string]wayout.Config{"Egress.Mode": {Mode: wayout.Mode(wayout.Network)}, "Egress.Require": {Require: wayout.Network}} {
-		if wrong, ok := errors.AsType[*SpecError](new(Local).checkEgress(&Spec{Egress: egress})); !ok || wrong.Field != field {
+		if wrong, ok := errors.AsType[*SpecError]((&Local{Isolation: isolation.Off}).checkEgress(&Spec{Egress: egress})); !ok || wrong.Field != field {
 			t.Errorf("%+v: %v", egress, wrong)
 		}
 	}

@@ -10,7 +10,7 @@
 //	out, err := s.Command(ctx, "go", "version").Output()
 //
 // [Kubernetes] makes a pod for each sandbox. [Local] runs the agent as a process on
-// this machine, and isolates nothing. [Lazy] puts a launch off until the first call.
+// this machine, isolated from the rest of it. [Lazy] puts a launch off until the first call.
 package launcher
 
 import (

@@ -11,8 +11,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// Local runs each sandbox's agent as a process on this Linux machine. It isolates
-// nothing without Isolation: commands run as the caller's user.
+// Local runs each sandbox's agent as a process on this Linux machine, isolated from the
+// rest of it at the strongest level that there can be: [Sandbox].Isolation says which.
+// Without any, or if Isolation is [isolation.Off], commands can do what the caller's user can.
 //
 // A sandbox is a directory below StateDir, which only its owner can enter. Its agent
 // serves its own user only, and an agent of another user is not called. Of the
@@ -23,7 +24,7 @@ type Local struct {
 	StateDir string
 	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
 	Agent     string
-	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: nothing
+	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: [isolation.Auto]
 	Readable  []string       // absolute paths that isolated sandboxes can read, besides the system's
 	Log       *slog.Logger   // gets what the launcher does; nil discards it
 }

@@ -26,7 +26,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
-		if err := p.create(ctx, spec, isolationRecord{l.Isolation, l.Readable}); err != nil {
+		if err := p.create(ctx, spec, isolationRecord{l.isolation(), l.Readable}); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -51,6 +51,9 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	if created && p.Isolation.Mode == isolation.Auto {
 		if err := p.keepLevel(ctx, sandbox, &spec); err != nil {
 			return nil, errors.Join(err, sandbox.Client.Close(), l.remove(context.WithoutCancel(ctx), p))
+		}
+		if p.Isolation.Mode == isolation.Off {
+			l.log().Warn("nothing isolates the sandbox from this machine", "sandbox", p.ID, "reason", sandbox.Isolation.Missing)
 		}
 	}
 	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())

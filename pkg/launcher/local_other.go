@@ -9,7 +9,7 @@ import (
 )
 
 // errNoLocal is the error of every method on a system without podagent.
-var errNoLocal = fmt.Errorf("the local launcher needs Linux: %w", errors.ErrUnsupported)
+var errNoLocal = fmt.Errorf("the local launcher needs Linux, whose namespaces and Landlock isolate its sandboxes: use one in a pod: %w", errors.ErrUnsupported)
 
 func (l *Local) launch(context.Context, Spec) (*Sandbox, error) { return nil, errNoLocal }
 func (l *Local) open(context.Context, string) (*Sandbox, error) { return nil, errNoLocal }

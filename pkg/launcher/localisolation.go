@@ -1,18 +1,20 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
+// isolation returns the mode of new sandboxes.
+func (l *Local) isolation() isolation.Mode { return cmp.Or(l.Isolation, isolation.Auto) }
+
 // checkIsolation checks what new sandboxes are to be like.
 func (l *Local) checkIsolation() error {
-	if l.Isolation != "" {
-		if _, err := isolation.ParseMode(string(l.Isolation)); err != nil {
-			return fmt.Errorf("Local.Isolation: %w", err)
-		}
+	if _, err := isolation.ParseMode(string(l.isolation())); err != nil {
+		return fmt.Errorf("Local.Isolation: %w", err)
 	}
 	for _, path := range l.Readable {
 		if !filepath.IsAbs(path) {

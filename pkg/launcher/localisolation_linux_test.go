@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,6 +198,36 @@ func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
 			}
 			if got := output(t, s, "echo works"); got != "works" {
 				t.Errorf("a command printed %q", got)
+			}
+		})
+	}
+}
+
+// What keeps sandboxes from a better level is said, and how to get it.
+func TestDoctorSaysWhatWouldRaiseTheLevel(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		mode                 isolation.Mode
+		namespaces, landlock bool
+		check                string
+		verdict              launcher.Verdict
+		says, advises        string
+	}{
+		{"all", "", false, false, "isolation", launcher.Passed, "level namespaces: ", ""},
+		{"no namespaces", "", true, false, "isolation", launcher.Warned, "level landlock: ", "clone"},
+		{"neither", "", true, true, "isolation", launcher.Warned, "nothing isolates it", "clone"},
+		{"no wish", isolation.Off, false, false, "isolation", launcher.Warned, "nothing isolates it", "--isolation none"},
+		{"required", isolation.Mode(isolation.Namespaces), true, false, "sandbox", launcher.Failed, "namespaces: ", "clone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, test.namespaces, test.landlock)
+			l.Isolation = test.mode
+			findings := slices.Collect(l.Check(t.Context(), launcher.Spec{}))
+			i := slices.IndexFunc(findings, func(f launcher.Finding) bool { return f.Name == test.check })
+			if f := findings[i]; f.Verdict != test.verdict || !strings.Contains(f.Detail+fmt.Sprint(f.Err), test.says) || !strings.Contains(f.Advice, test.advises) {
+				t.Errorf("%+v", f)
 			}
 		})
 	}

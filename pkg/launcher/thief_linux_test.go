@@ -28,6 +28,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // In these tests a thief runs in a sandbox, with the user of the agent and of all
@@ -208,7 +209,7 @@ func (h heist) thief() []string { return append(h.env(), roleVariable+"=thief") 
 
 // adopt launches a sandbox again and again in which the thief runs.
 func (h heist) adopt(ctx context.Context) error {
-	l := &launcher.Local{StateDir: filepath.Join(h.Dir, "state"), Agent: filepath.Join(h.Dir, "podagent")}
+	l := &launcher.Local{StateDir: filepath.Join(h.Dir, "state"), Agent: filepath.Join(h.Dir, "podagent"), Isolation: isolation.Off}
 	spec := launcher.Spec{ID: "a", Env: h.env()}
 	s, err := l.Launch(ctx, spec)
 	if err != nil {

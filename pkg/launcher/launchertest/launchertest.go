@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// Local returns a launcher with its own state directory. When the test ends, all its
+// Local returns a launcher with its own state directory, whose sandboxes nothing isolates: tests look
+// into them, and start faster. When the test ends, all its
 // sandboxes are terminated. Under the race detector, the test fails if an agent had a
 // data race.
 func Local(t testing.TB) *launcher.Local {
@@ -29,7 +31,7 @@ func Local(t testing.TB) *launcher.Local {
 			t.Error(err)
 		}
 	})
-	l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: agent}
+	l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: agent, Isolation: isolation.Off}
 	t.Cleanup(func() {
 		if err := terminateAll(l); err != nil {
 			t.Error(err)

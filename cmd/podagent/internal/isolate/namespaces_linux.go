@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // spaces are the namespaces that a sandbox gets.
@@ -63,7 +65,10 @@ func runInNamespaces(view View, sockets Sockets) (status int, err error) {
 		f.Close()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: namespaces: %w%s", ErrUnavailable, err, advice())
+		for _, refusal := range isolation.Refusals() {
+			err = fmt.Errorf("%w: %s", err, refusal.Reason)
+		}
+		return 0, fmt.Errorf("%w: namespaces: %w", ErrUnavailable, err)
 	}
 	if err := furnished(report); err != nil {
 		_ = cmd.Process.Kill()
@@ -96,20 +101,6 @@ func furnished(report *os.File) error {
 		err = errors.New(string(text))
 	}
 	return err
-}
-
-// advice says what may refuse namespaces, and what lets them be.
-func advice() string {
-	for _, s := range []struct{ file, refuses, how string }{
-		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor refuses them to programs without a profile that has userns"},
-		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "the sysctl kernel.unprivileged_userns_clone is 0"},
-		{"/proc/sys/user/max_user_namespaces", "0", "the sysctl user.max_user_namespaces is 0"},
-	} {
-		if text, err := os.ReadFile(s.file); err == nil && string(text) == s.refuses+"\n" {
-			return ": " + s.how
-		}
-	}
-	return ""
 }
 
 // watch waits for the end of the isolated program, passes signals on to it meanwhile, and returns its

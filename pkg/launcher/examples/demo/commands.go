@@ -28,7 +28,7 @@ func (d *demo) runTests(ctx context.Context) error {
 		return d.exec(ctx, "Run a command", d.sandbox.Shell(ctx, "ls | wc -l"), 0)
 	}
 	c := d.sandbox.Command(ctx, "go", "test", pkg)
-	c.Env = []string{noNetwork}
+	c.Env = append(d.goEnv, noNetwork)
 	return d.exec(ctx, "Run tests, without the network", c, testTimeout)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // demo is a session on a copy of a source tree.
@@ -45,7 +47,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.up, d.push, d.instructions, d.glob, d.grep, d.read, d.edit, d.runTests, d.timeOut, d.pull, d.down,
+		d.up, d.push, d.instructions, d.glob, d.grep, d.read, d.edit, d.runTests, d.timeOut, d.escape, d.pull, d.down,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -74,6 +76,9 @@ func (d *demo) up(ctx context.Context) error {
 			served += " in pod " + pod
 		}
 		d.result(served)
+		if is := d.sandbox.Isolation; is.Level != isolation.None || is.Missing != "" {
+			d.result(strings.TrimSpace(fmt.Sprintf("isolated by: %s %s", cmp.Or(string(is.Level), "nothing"), is.Missing)))
+		}
 		return nil
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 func main() {
@@ -53,7 +54,8 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 func run(ctx context.Context, args []string, out, help io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(help)
-	name := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine without any isolation, or kubernetes, in a pod")
+	name := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine, or kubernetes, in a pod")
+	mode := flags.String("isolation", string(isolation.Auto), "`what` keeps a local sandbox from this machine: namespaces, landlock, auto for the strongest that there can be, or none")
 	image := flags.String("image", "", "the container `IMAGE` of the pod (default that of PODAGENT_IMAGE)")
 	dir := flags.String("dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
 	test := flags.String("test", "", "run the tests in this Go package `DIR` of the tree (default the smallest package whose tests need no other module)")
@@ -65,7 +67,7 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 	if flags.NArg() > 0 {
 		return usagef("%s: only flags are allowed", quote(flags.Arg(0)))
 	}
-	where, err := backendOf(*name, *image)
+	where, err := backendOf(*name, *image, isolation.Mode(*mode))
 	if err != nil {
 		return err
 	}
@@ -84,18 +86,19 @@ type backend struct {
 	// title is the title of the first step. settings makes the orchestrator use the
 	// same backend.
 	title, settings string
+	goEnv           []string // where isolated sandboxes have the user's Go
 }
 
 // backendOf returns the backend that the flags name.
-func backendOf(name, image string) (backend, error) {
+func backendOf(name, image string, mode isolation.Mode) (backend, error) {
 	switch {
 	case name == "local" && image != "":
 		return backend{}, usagef("-image %s: the local backend has no pods", quote(image))
 	case name == "local":
-		return backend{
-			launcher: new(launcher.Local),
-			title:    "Start a sandbox (the local backend: it isolates nothing)", settings: "PODAGENT_BACKEND=local",
-		}, nil
+		if _, err := isolation.ParseMode(string(mode)); err != nil {
+			return backend{}, usagef("-isolation: %w", err)
+		}
+		return localBackend(mode), nil
 	case name == "kubernetes":
 		b := backend{launcher: new(launcher.Kubernetes), pod: launcher.Pod{Image: image}, title: "Start a sandbox in a pod"}
 		if image != "" {

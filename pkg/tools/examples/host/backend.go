@@ -47,7 +47,7 @@ type backendOptions struct {
 
 func backendFlags(flags *flag.FlagSet) *backendOptions {
 	o := new(backendOptions)
-	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox runs: kubernetes, or local, which isolates nothing")
+	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox runs: kubernetes, or local, which is this machine")
 	flags.StringVar(&o.image, "image", launcher.DefaultImage(), "the pod's `IMAGE`")
 	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; with the local backend, ~/.local/state/agent-host/sessions)")
 	return o
