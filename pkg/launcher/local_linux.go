@@ -12,7 +12,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
-	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // launch creates or finds the sandbox, under its lock.
@@ -47,11 +46,6 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 			err = errors.Join(err, l.remove(context.WithoutCancel(ctx), p))
 		}
 		return nil, err
-	}
-	if created && p.Isolation.Mode == isolation.Auto {
-		if err := p.keepLevel(ctx, sandbox, &spec); err != nil {
-			return nil, errors.Join(err, sandbox.Client.Close(), l.remove(context.WithoutCancel(ctx), p))
-		}
 	}
 	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())
 	return sandbox, nil
@@ -92,8 +86,11 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 		if err != nil {
 			return nil, err
 		}
-		if sandbox, err = p.dial(ctx, configure, started); !errors.Is(err, podapi.ErrUnavailable) {
-			return sandbox, err
+		if sandbox, err = p.dial(ctx, configure, started); err == nil {
+			return p.keepLevel(ctx, sandbox)
+		}
+		if !errors.Is(err, podapi.ErrUnavailable) {
+			return nil, err
 		}
 	}
 	return nil, podapi.ErrUnavailable

@@ -1,7 +1,6 @@
 package isolate
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,12 +62,12 @@ func runInNamespaces(view View, sockets Sockets) (status int, err error) {
 		f.Close()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: namespaces: %w%s", ErrUnavailable, err, advice())
+		return 0, fmt.Errorf("%w%s", unavailable("namespaces", err), advice())
 	}
 	if err := furnished(report); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return 0, fmt.Errorf("%w: namespaces: %w", ErrUnavailable, err)
+		return 0, err
 	}
 	for i, to := range here {
 		go sockets.Pass(sockets.Opened[i], to)
@@ -88,14 +87,14 @@ func pairs(n int) (here, there []*os.File, err error) {
 	return here, there, nil
 }
 
-// furnished waits for what the stage mounts reports: nothing, if the program runs isolated.
+// furnished waits for what the stage mounts reports.
 func furnished(report *os.File) error {
 	_ = report.SetReadDeadline(time.Now().Add(furnishTime))
 	text, err := io.ReadAll(io.LimitReader(report, 4<<10))
-	if err == nil && len(text) > 0 {
-		err = errors.New(string(text))
+	if err != nil {
+		return fmt.Errorf("namespaces: %w", err)
 	}
-	return err
+	return reported(text)
 }
 
 // advice says what may refuse namespaces, and what lets them be.
