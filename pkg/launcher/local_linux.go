@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -163,24 +162,6 @@ func (l *Local) remove(ctx context.Context, p place) error {
 		}
 	}
 	return os.RemoveAll(p.dir)
-}
-
-// removeTree removes a tree of any depth, even with read-only directories in it,
-// such as those of Go's module cache.
-func removeTree(ctx context.Context, dir string) error {
-	files := fsops.New(filepath.Dir(dir))
-	opts := fsops.RemoveOptions{Recursive: true, Force: true}
-	err := files.Remove(ctx, filepath.Base(dir), opts)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return errors.Join(walkErr, files.Remove(ctx, filepath.Base(dir), opts))
 }
 
 func (l *Local) list(ctx context.Context) ([]Summary, error) {
