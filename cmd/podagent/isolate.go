@@ -96,6 +96,9 @@ func settle(config *agent.Config, state *isolate.State) (err error) {
 	config.SocketsPass = state.Level == isolation.Namespaces
 	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
 	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+view.Temp)
+	if path, ok := os.LookupEnv("PATH"); ok {
+		config.Env = append(config.Env, "PATH="+view.Path(path))
+	}
 	if config.Egress.Mode == "" {
 		config.Egress.Mode = wayout.Auto
 	}

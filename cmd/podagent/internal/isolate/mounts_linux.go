@@ -57,10 +57,11 @@ func newSession() error {
 	return os.NewSyscallError("keyctl", err)
 }
 
-// The sizes of what is in memory: of the directories at the root, and of /dev/shm.
+// The sizes of what is in memory: of the directories at the root, and of /dev/shm. Browsers and what
+// learns from data need more than 64 MiB of that.
 const (
 	rootSize = "size=1m,mode=0755"
-	shmSize  = "size=64m,mode=1777"
+	shmSize  = "size=1g,mode=1777"
 )
 
 const quiet = unix.MS_NOSUID | unix.MS_NODEV
