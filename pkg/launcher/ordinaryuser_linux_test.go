@@ -27,6 +27,7 @@ type errand struct {
 	UID     uint32
 	Mode    isolation.Mode
 	Scripts []string
+	Last    string // the script that ends what the others have begun
 
 	outputs []string
 	errs    []error
@@ -107,5 +108,8 @@ func playErrand() (err error) {
 		}
 	}
 	_, err = io.Copy(io.Discard, in)
+	if e.Last != "" {
+		err = errors.Join(err, s.Command(ctx, "sh", "-c", e.Last).Run())
+	}
 	return err
 }

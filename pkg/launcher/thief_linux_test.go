@@ -120,7 +120,9 @@ const heistTime = 10 * time.Minute
 
 // stage returns a directory with the agent and this program that an ordinary user can
 // write.
-func stage(t *testing.T) string {
+func stage(t *testing.T) string { return stageFor(t, ordinaryUser) }
+
+func stageFor(t *testing.T, user int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "thief-")
 	if err != nil {
@@ -137,14 +139,14 @@ func stage(t *testing.T) string {
 		}
 	}
 	for _, name := range []string{"bin", "tmp", "work"} {
-		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.Chown(filepath.Join(dir, name), ordinaryUser, ordinaryUser)); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.Chown(filepath.Join(dir, name), user, user)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "bin/git"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, ordinaryUser, ordinaryUser)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, user, user)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
