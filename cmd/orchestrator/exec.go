@@ -208,11 +208,11 @@ func (a *app) execAlone(ctx context.Context, sandbox *launcher.Sandbox, command 
 	}
 	switch {
 	case opts.detach:
-		return a.execDetached(ctx, c, opts.interactive || opts.terminal)
+		return a.ifOutside(sandbox, command[0], a.execDetached(ctx, c, opts.interactive || opts.terminal))
 	case opts.interactive:
 		in = a.in
 	}
-	return a.runAttached(ctx, sandbox, in, t, startOf(c))
+	return a.ifOutside(sandbox, command[0], a.runAttached(ctx, sandbox, in, t, startOf(c)))
 }
 
 // startOf starts a command.

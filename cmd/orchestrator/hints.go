@@ -82,6 +82,7 @@ var hints = []hint{
 	{is: isErr(fsops.ErrProtected), say: `"orchestrator describe %s" lists what is protected, and "orchestrator up %s --protect GLOB" replaces that`},
 	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace every occurrence"},
 	{is: isEdit(false), say: "give --old exactly as it is in the file, white space included"},
+	{is: isOutside, say: "launch one with --readable DIR, the directory of all that belongs to it"},
 	{is: isOp("exec", fs.ErrNotExist), say: "give the path of a command, or the name of one in the PATH of the sandbox"},
 	{is: isOp("exec", fs.ErrPermission), say: `make it executable ("chmod +x"), or run it with an interpreter`},
 	{is: isOp("exec", syscall.ENOEXEC), say: "it is neither a program of this platform nor a script that begins with #!"},
@@ -158,6 +159,8 @@ func isNoRuntimeClass(err error) bool {
 func isNoCluster(err error) bool { return errors.Is(err, clientcmd.ErrEmptyConfig) }
 
 func isGit(err error) bool { return errors.As(err, new(*launcher.GitError)) }
+
+func isOutside(err error) bool { return errors.As(err, new(*outsideError)) }
 
 // isNoServer reports whether err says that the API server was not reached.
 func isNoServer(err error) bool {

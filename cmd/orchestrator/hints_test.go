@@ -72,6 +72,7 @@ func TestFailures(t *testing.T) {
 		{in(pathErr("pull", fmt.Errorf("%w: it links to \"/\"", fsops.ErrUnsafeArchive))), 1, "pull p: archive entry leaves the target directory: it links to \"/\": --outside-links also copies symbolic links that lead out of the tree"},
 
 		{in(pathErr("exec", syscall.ENOENT)), 127, "exec p: no such file or directory: give the path of a command, or the name of one in the PATH of the sandbox"},
+		{in(&outsideError{pathErr("exec", syscall.ENOENT), "/home/me/bin/p"}), 127, "exec p: no such file or directory: its sandbox cannot read /home/me/bin/p of this machine: launch one with --readable DIR, the directory of all that belongs to it"},
 		{in(pathErr("exec", syscall.EACCES)), 126, `exec p: permission denied: make it executable ("chmod +x"), or run it with an interpreter`},
 		{in(pathErr("exec", syscall.ENOEXEC)), 126, "exec p: exec format error: it is neither a program of this platform nor a script that begins with #!"},
 		{in(pathErr("chdir", syscall.ENOENT)), 125, `chdir p: no such file or directory: make it with "orchestrator mkdir -p", or give another --workdir`},

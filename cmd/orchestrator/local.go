@@ -2,7 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -73,4 +78,32 @@ func (a *app) tellIsolationOfServers() {
 	default:
 		a.note("sandboxes of the local backend are isolated by %s", mode)
 	}
+}
+
+// An outsideError says that a command is on this machine, though not in its isolated sandbox.
+type outsideError struct {
+	error
+	path string // of the command, on this machine
+}
+
+func (e *outsideError) Error() string {
+	return fmt.Sprintf("%v: its sandbox cannot read %s of this machine", e.error, quote(e.path))
+}
+
+func (e *outsideError) Unwrap() error { return e.error }
+
+// ifOutside says of a command that could not be started in a sandbox if it is outside.
+func (a *app) ifOutside(sandbox *launcher.Sandbox, name string, err error) error {
+	if a.backend.Value != onThisHost || sandbox.Isolation.Level == isolation.None || !isStart(err) {
+		return err
+	}
+	known := !strings.Contains(name, "/") || filepath.IsAbs(name) // others begin in the sandbox's workdir
+	if !known || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	path, lookErr := exec.LookPath(name)
+	if lookErr != nil {
+		return err
+	}
+	return &outsideError{err, path}
 }

@@ -92,10 +92,17 @@ func (f *isolationFlags) check(config *agent.Config) (err error) {
 // temporary files. Without any other word they have the strongest way out: none but the proxy.
 func settle(config *agent.Config, state *isolate.State) (err error) {
 	view := state.View
+	temp := view.Temp
+	if state.Level == isolation.Namespaces {
+		temp = "/tmp" // which it is there, too, and leaves room for the paths of sockets
+	}
 	config.Sockets, config.Isolation = state.Files(), state.Info
 	config.SocketsPass = state.Level == isolation.Namespaces
 	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
-	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+view.Temp)
+	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+temp)
+	if path, ok := os.LookupEnv("PATH"); ok {
+		config.Env = append(config.Env, "PATH="+view.Path(path))
+	}
 	if config.Egress.Mode == "" {
 		config.Egress.Mode = wayout.Auto
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
@@ -48,13 +47,8 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		}
 		return nil, err
 	}
-	if created && p.Isolation.Mode == isolation.Auto {
-		if err := p.keepLevel(ctx, sandbox, &spec); err != nil {
-			return nil, errors.Join(err, sandbox.Client.Close(), l.remove(context.WithoutCancel(ctx), p))
-		}
-		if p.Isolation.Mode == isolation.Off {
-			l.log().Warn("nothing isolates the sandbox from this machine", "sandbox", p.ID, "reason", sandbox.Isolation.Missing)
-		}
+	if is := sandbox.Isolation; created && is.Level == isolation.None && is.Missing != "" {
+		l.log().Warn("nothing isolates the sandbox from this machine", "sandbox", p.ID, "reason", is.Missing)
 	}
 	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())
 	return sandbox, nil
@@ -95,8 +89,11 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 		if err != nil {
 			return nil, err
 		}
-		if sandbox, err = p.dial(ctx, configure, started); !errors.Is(err, podapi.ErrUnavailable) {
-			return sandbox, err
+		if sandbox, err = p.dial(ctx, configure, started); err == nil {
+			return p.keepLevel(ctx, sandbox)
+		}
+		if !errors.Is(err, podapi.ErrUnavailable) {
+			return nil, err
 		}
 	}
 	return nil, podapi.ErrUnavailable
@@ -169,24 +166,6 @@ func (l *Local) remove(ctx context.Context, p place) error {
 		}
 	}
 	return os.RemoveAll(p.dir)
-}
-
-// removeTree removes a tree of any depth, even with read-only directories in it,
-// such as those of Go's module cache.
-func removeTree(ctx context.Context, dir string) error {
-	files := fsops.New(filepath.Dir(dir))
-	opts := fsops.RemoveOptions{Recursive: true, Force: true}
-	err := files.Remove(ctx, filepath.Base(dir), opts)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return errors.Join(walkErr, files.Remove(ctx, filepath.Base(dir), opts))
 }
 
 func (l *Local) list(ctx context.Context) ([]Summary, error) {

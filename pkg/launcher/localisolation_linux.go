@@ -3,6 +3,7 @@ package launcher
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 
@@ -30,11 +31,17 @@ func (r *isolationRecord) flags() []string {
 	return flags
 }
 
-// keepLevel has the sandbox keep the level that it came to, when its agent starts again: code in it may make
-// a start fail, and must not gain by that.
-func (p *place) keepLevel(ctx context.Context, s *Sandbox, spec *Spec) error {
+// keepLevel has the sandbox keep the level that it came to first, when its agent starts again: code in it may
+// make a start fail, and must not gain by that.
+func (p *place) keepLevel(ctx context.Context, s *Sandbox) (*Sandbox, error) {
+	if p.Isolation.Mode != isolation.Auto {
+		return s, nil
+	}
 	p.Isolation.Mode = cmp.Or(isolation.Mode(s.Isolation.Level), isolation.Off)
-	return p.save(ctx, spec)
+	if err := p.save(ctx, &Spec{}); err != nil {
+		return nil, errors.Join(err, s.Client.Close())
+	}
+	return s, nil
 }
 
 // resolve gives the paths that an isolated sandbox has the names that they have now, without symbolic links:

@@ -145,16 +145,30 @@ func TestIsolatedSandboxHasNothingOfTheUser(t *testing.T) {
 // containers and hardened systems do. It is the launcher's agent from then on.
 func refusing(t *testing.T, l *launcher.Local, namespaces, landlock bool) {
 	t.Helper()
+	var clone, ruleset unix.Errno
+	if namespaces {
+		clone = unix.EPERM
+	}
+	if landlock {
+		ruleset = unix.ENOSYS
+	}
+	answering(t, l, clone, ruleset)
+}
+
+// answering writes a program that runs the agent on a machine which answers so to a clone with a new user
+// namespace, and to landlock_create_ruleset, unless it is 0. It is the launcher's agent from then on.
+func answering(t *testing.T, l *launcher.Local, clone, ruleset unix.Errno) {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "podagent")
 	text := fmt.Sprintf(`#!/usr/bin/python3
 import ctypes, os, struct, sys
 def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
-errno = 0x00050000
+errno, clone, ruleset = 0x00050000, %d, %d
 steps = [step(0x20, 0)]  # the number of the system call
-if %s:  # a clone with a new user namespace
-    steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | 1), step(0x20, 0)]
-if %s:  # landlock_create_ruleset
-    steps += [step(0x15, 444, 0, 1), step(0x06, errno | 38)]
+if clone:
+    steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | clone), step(0x20, 0)]
+if ruleset:
+    steps += [step(0x15, 444, 0, 1), step(0x06, errno | ruleset)]
 steps += [step(0x06, 0x7fff0000)]
 filter = b"".join(steps)
 buffer = ctypes.create_string_buffer(filter)
@@ -162,18 +176,11 @@ program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
 os.execv(%q, sys.argv)
-`, pythonBool(namespaces), pythonBool(landlock), l.Agent)
+`, clone, ruleset, l.Agent)
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l.Agent = program
-}
-
-func pythonBool(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
 }
 
 func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
@@ -228,6 +235,22 @@ func TestDoctorSaysWhatWouldRaiseTheLevel(t *testing.T) {
 			i := slices.IndexFunc(findings, func(f launcher.Finding) bool { return f.Name == test.check })
 			if f := findings[i]; f.Verdict != test.verdict || !strings.Contains(f.Detail+fmt.Sprint(f.Err), test.says) || !strings.Contains(f.Advice, test.advises) {
 				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// What others use up, such as namespaces or processes, is there again later. It makes no sandbox a weaker one.
+func TestAutoTakesNoWeakerLevelForALack(t *testing.T) {
+	for _, lack := range []unix.Errno{unix.EAGAIN, unix.ENOMEM, unix.ENOSPC, unix.EMFILE, unix.ENFILE} {
+		t.Run(unix.ErrnoName(lack), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			answering(t, l, lack, 0)
+			l.Isolation = isolation.Auto
+			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+			if err == nil || errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), "namespaces: ") || !strings.Contains(err.Error(), lack.Error()) {
+				t.Errorf("launching: %v", err)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ const roleVariable = "LAUNCHER_TEST_ROLE"
 
 // playRole plays the role that this process has, if it has one.
 func playRole() bool {
-	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal}[os.Getenv(roleVariable)]
+	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal, "errand": playErrand}[os.Getenv(roleVariable)]
 	if !ok {
 		return false
 	}
@@ -121,7 +121,9 @@ const heistTime = 10 * time.Minute
 
 // stage returns a directory with the agent and this program that an ordinary user can
 // write.
-func stage(t *testing.T) string {
+func stage(t *testing.T) string { return stageFor(t, ordinaryUser) }
+
+func stageFor(t *testing.T, user int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "thief-")
 	if err != nil {
@@ -138,14 +140,14 @@ func stage(t *testing.T) string {
 		}
 	}
 	for _, name := range []string{"bin", "tmp", "work"} {
-		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.Chown(filepath.Join(dir, name), ordinaryUser, ordinaryUser)); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.Chown(filepath.Join(dir, name), user, user)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "bin/git"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, ordinaryUser, ordinaryUser)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, user, user)); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -94,7 +94,7 @@ func cutOff(err error) error {
 // fails, receive says why.
 func (c *portConn) send() {
 	err := c.tunnel.Send(func(most int) ([]byte, error) {
-		buffer := pb.NewDialBuffer()
+		buffer := pb.NewDialBuffer(most)
 		n, err := c.drained.Read(buffer[:most])
 		return buffer[:n], err
 	})

@@ -127,10 +127,10 @@ func measureEgressMemory(b *testing.B, where string, p *pod, o *outside) {
 		beside(once("the same, idle", idle)).beside(once("without connections", empty))).limit("limit", egressMemory)
 }
 
-// agentMemory returns the memory of the sandbox's agent in MiB, apart from the pages of its program,
-// which are the page cache's. A command of the sandbox reads it: the agent is its parent.
+// agentMemory returns the memory of the sandbox's agent in MiB, with the pages of its program. A
+// command of the sandbox reads it: the agent is its parent.
 func (p *pod) agentMemory(b *testing.B) float64 {
-	out, err := p.Command(b.Context(), "grep", "RssAnon", fmt.Sprintf("/proc/%s/status", p.agentProcess(b))).Output()
+	out, err := p.Command(b.Context(), "grep", "VmRSS", fmt.Sprintf("/proc/%s/status", p.agentProcess(b))).Output()
 	if err != nil {
 		b.Error(err)
 		return 0

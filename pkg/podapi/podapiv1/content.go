@@ -2,15 +2,13 @@
 // messages that carry content ([Content]).
 package podapiv1
 
-import "sync"
-
 // Content is a message that may consist of only a chunk of content, in its field 1.
 // Such messages are coded without reflection, and into buffers that are reused.
 type Content interface {
 	// Chunk returns the chunk; nil if the message is something else.
 	Chunk() *[]byte
-	// MakeChunk makes the message a chunk, and keeps its earlier buffer.
-	MakeChunk() *[]byte
+	// MakeChunk makes the message a chunk that gets so many bytes, and keeps its earlier buffer.
+	MakeChunk(size int) *[]byte
 }
 
 var (
@@ -31,7 +29,7 @@ func (m *ReadResponse) Chunk() *[]byte {
 }
 
 // MakeChunk implements [Content].
-func (m *ReadResponse) MakeChunk() *[]byte {
+func (m *ReadResponse) MakeChunk(int) *[]byte {
 	if m.Chunk() == nil {
 		m.Kind = &ReadResponse_Data{}
 	}
@@ -47,7 +45,7 @@ func (m *WriteRequest) Chunk() *[]byte {
 }
 
 // MakeChunk implements [Content].
-func (m *WriteRequest) MakeChunk() *[]byte {
+func (m *WriteRequest) MakeChunk(int) *[]byte {
 	if m.Chunk() == nil {
 		m.Kind = &WriteRequest_Data{}
 	}
@@ -63,7 +61,7 @@ func (m *PushRequest) Chunk() *[]byte {
 }
 
 // MakeChunk implements [Content].
-func (m *PushRequest) MakeChunk() *[]byte {
+func (m *PushRequest) MakeChunk(int) *[]byte {
 	if m.Chunk() == nil {
 		m.Kind = &PushRequest_Data{}
 	}
@@ -79,29 +77,11 @@ func (m *PullResponse) Chunk() *[]byte {
 }
 
 // MakeChunk implements [Content].
-func (m *PullResponse) MakeChunk() *[]byte {
+func (m *PullResponse) MakeChunk(int) *[]byte {
 	if m.Chunk() == nil {
 		m.Kind = &PullResponse_Data{}
 	}
 	return m.Chunk()
-}
-
-// DialChunk is the size in bytes of the buffers for the data that Dial receives:
-// larger ones are not faster.
-const DialChunk = 64 << 10
-
-// dialBuffers are the free ones.
-var dialBuffers = sync.Pool{New: func() any { return new([DialChunk]byte) }}
-
-// NewDialBuffer returns an empty buffer with room for DialChunk bytes.
-func NewDialBuffer() []byte { return dialBuffers.Get().(*[DialChunk]byte)[:0] }
-
-// FreeDialBuffer takes back a buffer that is no longer used, if NewDialBuffer made
-// it.
-func FreeDialBuffer(b []byte) {
-	if cap(b) == DialChunk {
-		dialBuffers.Put((*[DialChunk]byte)(b[:DialChunk]))
-	}
 }
 
 // Chunk implements [Content].
@@ -115,8 +95,8 @@ func (m *DialRequest) Chunk() *[]byte {
 // MakeChunk implements [Content]. The buffer is new, and the receiver of the
 // message gives it to FreeDialBuffer: a connection may be idle for long, and holds
 // no buffer meanwhile.
-func (m *DialRequest) MakeChunk() *[]byte {
-	m.Kind = &DialRequest_Data{Data: NewDialBuffer()}
+func (m *DialRequest) MakeChunk(size int) *[]byte {
+	m.Kind = &DialRequest_Data{Data: NewDialBuffer(size)}
 	return m.Chunk()
 }
 
@@ -129,7 +109,7 @@ func (m *DialResponse) Chunk() *[]byte {
 }
 
 // MakeChunk implements [Content], like that of DialRequest.
-func (m *DialResponse) MakeChunk() *[]byte {
-	m.Kind = &DialResponse_Data{Data: NewDialBuffer()}
+func (m *DialResponse) MakeChunk(size int) *[]byte {
+	m.Kind = &DialResponse_Data{Data: NewDialBuffer(size)}
 	return m.Chunk()
 }

@@ -16,7 +16,7 @@ func newQueue() *queue {
 	return q
 }
 
-func buffer(text string) []byte { return append(pb.NewDialBuffer(), text...) }
+func buffer(text string) []byte { return append(pb.NewDialBuffer(pb.DialChunk), text...) }
 
 func TestQueueJoinsSmallMessages(t *testing.T) {
 	q := newQueue()

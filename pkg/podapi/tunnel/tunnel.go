@@ -65,7 +65,7 @@ func New(stream Stream, budget *Budget) *Tunnel {
 }
 
 // Limit is the first ack, which the opening carries to the other side.
-func (t *Tunnel) Limit() int64 { return firstWindow }
+func (t *Tunnel) Limit() int64 { return t.window.allowed() }
 
 // Allow lets the tunnel send so many bytes in all, as an ack does.
 func (t *Tunnel) Allow(limit int64) { t.allowed.raise(limit) }

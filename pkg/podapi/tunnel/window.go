@@ -12,34 +12,46 @@ import (
 type Budget struct {
 	mu    sync.Mutex
 	open  int64 // windows
-	grown int   // those that are larger than the first
+	grown int   // those that are larger than the first was
 	lent  int64 // by how many bytes in all
 }
 
-// resize returns the new size of a window that has this size and wants another. It is
-// at least least.
-func (b *Budget) resize(size, want, least int64) int64 {
+// resize returns the size of a window that wants so much, and what it was lent of that; before
+// is what it was lent until now. The size is at least least.
+func (b *Budget) resize(before, want, least int64) (size, lent int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.count(size, -1)
+	b.count(before, -1)
+	first := max(leastWindow, min(firstWindow, firstMemory/b.open))
 	shared := sharedMemory - b.open*openCost
 	share := min(shared/int64(b.grown+1), shared-b.lent)
-	size = max(least, firstWindow+min(max(share, 0), want-firstWindow))
-	b.count(size, +1)
+	size = max(least, first+min(max(share, 0), max(want-first, 0)))
+	lent = max(size-first, 0)
+	b.count(lent, +1)
+	return size, lent
+}
+
+// enter counts a window in, and returns its first size.
+func (b *Budget) enter() int64 {
+	b.mu.Lock()
+	b.open++
+	b.mu.Unlock()
+	size, _ := b.resize(0, 0, 0)
 	return size
 }
 
-// add counts windows.
-func (b *Budget) add(n int64) {
+// leave counts a window out that was lent so much.
+func (b *Budget) leave(lent int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open += n
+	b.count(lent, -1)
+	b.open--
 }
 
-func (b *Budget) count(size int64, sign int) {
-	if size > firstWindow {
+func (b *Budget) count(lent int64, sign int) {
+	if lent > 0 {
 		b.grown += sign
-		b.lent += int64(sign) * (size - firstWindow)
+		b.lent += int64(sign) * lent
 	}
 }
 
@@ -48,14 +60,21 @@ type window struct {
 	budget *Budget
 
 	mu                     sync.Mutex
-	size                   int64
+	size, lent             int64
 	limit, received, taken int64 // positions
 	ended                  bool
 }
 
 func newWindow(b *Budget) *window {
-	b.add(+1)
-	return &window{budget: b, size: firstWindow, limit: firstWindow}
+	size := b.enter()
+	return &window{budget: b, size: size, limit: size}
+}
+
+// allowed is how far the other side may send.
+func (w *window) allowed() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.limit
 }
 
 // receive notes bytes that have come, and refuses more than was allowed.
@@ -82,7 +101,7 @@ func (w *window) take(n int) (limit int64, changed bool) {
 	if w.received == w.limit { // the other side waits for the window
 		want = min(2*want, largestWindow)
 	}
-	w.size = w.budget.resize(w.size, want, left)
+	w.size, w.lent = w.budget.resize(w.lent, want, left)
 	changed = w.taken+w.size > w.limit
 	w.limit = w.taken + w.size
 	return w.limit, changed
@@ -95,8 +114,7 @@ func (w *window) end() {
 	if w.ended {
 		return
 	}
-	w.size = w.budget.resize(w.size, firstWindow, 0)
-	w.budget.add(-1)
+	w.budget.leave(w.lent)
 	w.ended = true
 }
 

@@ -91,8 +91,8 @@ func TestOpenConnectionsTakeOfWhatAllShare(t *testing.T) {
 		idle[i] = newWindow(&b)
 	}
 	w := newWindow(&b)
-	if size := fill(t, w, 20); size != firstWindow {
-		t.Errorf("beside %d others a window has %d bytes, want %d", len(idle), size, firstWindow)
+	if size := fill(t, w, 20); size != leastWindow {
+		t.Errorf("beside %d others a window has %d bytes, want %d", len(idle), size, leastWindow)
 	}
 	for _, i := range idle {
 		i.end()
@@ -114,5 +114,29 @@ func TestBudgetIsNeverOverdrawn(t *testing.T) {
 		if b.lent > sharedMemory {
 			t.Fatalf("%d bytes are lent", b.lent)
 		}
+	}
+}
+
+func TestManyConnectionsBeginWithLess(t *testing.T) {
+	var b Budget
+	var first, last *window
+	for range 500 {
+		last = newWindow(&b)
+		if first == nil {
+			first = last
+		}
+	}
+	if last.allowed() < leastWindow || last.allowed() > firstMemory/500+1 {
+		t.Errorf("the last of 500 connections may be %d bytes ahead", last.allowed())
+	}
+	if first.allowed() != firstWindow {
+		t.Errorf("the first may be %d bytes ahead, want %d", first.allowed(), firstWindow)
+	}
+	if size := fill(t, first, 1); size > 2*firstWindow || b.lent > sharedMemory-500*openCost {
+		t.Errorf("it has %d bytes then, and %d are lent", size, b.lent)
+	}
+	last.end()
+	if first.end(); b.lent != 0 || b.grown != 0 || b.open != 498 {
+		t.Errorf("after their end %d connections have %d bytes of others", b.open, b.lent)
 	}
 }

@@ -12,9 +12,9 @@ import (
 // users, gRPC and [Codec], overwrite all of it first.
 func BufferPool() mem.BufferPool { return buffers }
 
-// buffers has the sizes that are needed: for small contents, a frame, the first window of
-// a connection, a message of output, and a message of content.
-var buffers = newBufferPool(4<<10, 16<<10+chunkHeader, 32<<10+chunkHeader, outputChunk+outputHeader, ChunkSize+chunkHeader)
+// buffers has the sizes that are needed: for small contents, the least window of a
+// connection, a frame, the first window of a connection, a message of output, and a message of content.
+var buffers = newBufferPool(4<<10, 8<<10+chunkHeader, 16<<10+chunkHeader, 32<<10+chunkHeader, outputChunk+outputHeader, ChunkSize+chunkHeader)
 
 // bufferPool keeps buffers of some sizes, in order. It does not keep larger ones.
 type bufferPool []bufferTier

@@ -59,7 +59,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.unmarshal(data, v)
 	}
-	to := m.MakeChunk()
+	to := m.MakeChunk(data.Len() - skip)
 	*to = appendFrom((*to)[:0], data, skip)
 	return nil
 }

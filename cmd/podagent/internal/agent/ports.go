@@ -232,7 +232,7 @@ func readSocket(raw syscall.RawConn, most int) ([]byte, error) {
 	var n int
 	var err error
 	waitErr := raw.Read(func(fd uintptr) bool {
-		data = pb.NewDialBuffer()
+		data = pb.NewDialBuffer(most)
 		n, err = readAgain(int(fd), data[:most])
 		if err == syscall.EAGAIN {
 			pb.FreeDialBuffer(data)

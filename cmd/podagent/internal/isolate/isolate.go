@@ -55,9 +55,9 @@ func (s *State) environ() (string, error) {
 	return stateVariable + "=" + string(text), err
 }
 
-// Inside returns the state of a program that is isolated, and nil for one that was not run again. The
-// program in new namespaces furnishes them first, and runs itself again: then Inside does not return. It must
-// be called on the main thread.
+// Inside returns the state of a program that is isolated, and nil for one that was not run again. It fails
+// if the program is told so, and is not. The program in new namespaces furnishes them first, and runs itself
+// again: then Inside does not return. It must be called on the main thread.
 func Inside() (*State, error) {
 	text, ok := os.LookupEnv(stateVariable)
 	if !ok {
@@ -67,6 +67,9 @@ func Inside() (*State, error) {
 	s := new(State)
 	if err := json.Unmarshal([]byte(text), s); err != nil {
 		return nil, fmt.Errorf("%s: %w", stateVariable, err)
+	}
+	if err := s.verify(); err != nil {
+		return nil, fmt.Errorf("%s is for the program itself to set, and this one is not isolated as it says: %w", stateVariable, err)
 	}
 	if s.Stage == mounts {
 		s.furnish()
@@ -93,7 +96,8 @@ type Sockets struct {
 
 // Run runs the program again, isolated as the mode says, to serve on the sockets. It returns the exit
 // status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
-// let the mode's level be, and this program is as it was. It must be called on the main thread.
+// let the mode's level be, and this program is as it was. Any other error, such as of a lack of memory, says
+// nothing of the machine, and there is no weaker level for it. It must be called on the main thread.
 func Run(mode isolation.Mode, view View, sockets Sockets, log *slog.Logger) (status int, err error) {
 	var missing error
 	if mode != isolation.Mode(isolation.Landlock) {

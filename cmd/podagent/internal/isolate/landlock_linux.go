@@ -19,11 +19,11 @@ import (
 // is why it has no namespaces. It returns only if that fails.
 func becomeRestricted(view View, sockets []*os.File, missing error) error {
 	version, err := landlock.Version()
-	if err == nil && version < landlock.FilesVersion {
-		err = fmt.Errorf("the kernel has version %d of it, which lets files be truncated", version)
-	}
 	if err != nil {
-		return fmt.Errorf("%w: landlock: %w", ErrUnavailable, err)
+		return unavailable("landlock", err)
+	}
+	if version < landlock.FilesVersion {
+		return fmt.Errorf("%w: landlock: the kernel has version %d of it, which lets files be truncated", ErrUnavailable, version)
 	}
 	program, err := openProgram()
 	if err != nil {

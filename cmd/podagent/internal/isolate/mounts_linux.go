@@ -19,19 +19,30 @@ import (
 // again. If that fails, the program outside learns why.
 func (s *State) furnish() {
 	unix.CloseOnExec(s.Report)
-	err := errors.Join(newSession(), buildRoot(s.View), upLoopback(), os.NewSyscallError("sethostname", unix.Sethostname([]byte(hostname))))
-	if err == nil {
-		err = os.Chdir(s.View.Workdir)
-	}
-	if err == nil {
-		err = dropRights()
-	}
+	err := s.furnishAll()
 	if err == nil {
 		s.Stage, s.Level = inside, isolation.Namespaces
 		err = s.become()
 	}
-	_, _ = unix.Write(s.Report, []byte(err.Error()))
+	s.report(err)
 	os.Exit(isolation.ExitStatus)
+}
+
+// furnishAll returns the first error, which says whether the machine refuses what is tried.
+func (s *State) furnishAll() error {
+	for _, step := range []func() error{
+		newSession, func() error { return buildRoot(s.View) }, upLoopback, nameHost,
+		func() error { return os.Chdir(s.View.Workdir) }, dropRights,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nameHost() error {
+	return os.NewSyscallError("sethostname", unix.Sethostname([]byte(hostname)))
 }
 
 // hostname is what the sandbox's machine is called inside.
@@ -46,10 +57,11 @@ func newSession() error {
 	return os.NewSyscallError("keyctl", err)
 }
 
-// The sizes of what is in memory: of the directories at the root, and of /dev/shm.
+// The sizes of what is in memory: of the directories at the root, and of /dev/shm. Browsers and what
+// learns from data need more than 64 MiB of that.
 const (
 	rootSize = "size=1m,mode=0755"
-	shmSize  = "size=64m,mode=1777"
+	shmSize  = "size=1g,mode=1777"
 )
 
 const quiet = unix.MS_NOSUID | unix.MS_NODEV

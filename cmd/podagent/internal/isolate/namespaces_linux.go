@@ -1,7 +1,6 @@
 package isolate
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,12 +67,12 @@ func runInNamespaces(view View, sockets Sockets) (status int, err error) {
 		for _, refusal := range isolation.Refusals() {
 			err = fmt.Errorf("%w: %s", err, refusal.Reason)
 		}
-		return 0, fmt.Errorf("%w: namespaces: %w", ErrUnavailable, err)
+		return 0, unavailable("namespaces", err)
 	}
 	if err := furnished(report); err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return 0, fmt.Errorf("%w: namespaces: %w", ErrUnavailable, err)
+		return 0, err
 	}
 	for i, to := range here {
 		go sockets.Pass(sockets.Opened[i], to)
@@ -93,14 +92,14 @@ func pairs(n int) (here, there []*os.File, err error) {
 	return here, there, nil
 }
 
-// furnished waits for what the stage mounts reports: nothing, if the program runs isolated.
+// furnished waits for what the stage mounts reports.
 func furnished(report *os.File) error {
 	_ = report.SetReadDeadline(time.Now().Add(furnishTime))
 	text, err := io.ReadAll(io.LimitReader(report, 4<<10))
-	if err == nil && len(text) > 0 {
-		err = errors.New(string(text))
+	if err != nil {
+		return fmt.Errorf("namespaces: %w", err)
 	}
-	return err
+	return reported(text)
 }
 
 // watch waits for the end of the isolated program, passes signals on to it meanwhile, and returns its

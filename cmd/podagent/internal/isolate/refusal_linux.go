@@ -1,0 +1,65 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// refusals are what a kernel answers that lets something never be: for want of a right, or because it
+// does not know it. After any other error, such as of a lack of memory, the next try may succeed. A
+// program that took a weaker level then would be isolated less than its machine allows, at the whim of whoever
+// else uses that up.
+var refusals = []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.ENODEV, unix.EUSERS}
+
+// unavailable returns the error of trying to have a level, as [ErrUnavailable] if it is a refusal.
+func unavailable(level string, err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, level, err)
+	}
+	return fmt.Errorf("%s: %w", level, err)
+}
+
+func isRefusal(err error) bool {
+	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) ||
+		errors.Is(err, unix.ENOSPC) && noneAllowed()
+}
+
+// noneAllowed reports whether the system allows no namespaces at all. The kernel answers the same where
+// there are as many as it allows.
+func noneAllowed() bool {
+	return slices.ContainsFunc([]string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}, func(kind string) bool {
+		text, err := os.ReadFile("/proc/sys/user/max_" + kind + "_namespaces")
+		return err == nil && string(text) == "0\n"
+	})
+}
+
+// The stage mounts begins its report with one of these.
+const (
+	refused = 'r'
+	failed  = 'f'
+)
+
+// report tells the program outside why the stage mounts has failed.
+func (s *State) report(err error) {
+	kind := byte(failed)
+	if isRefusal(err) {
+		kind = refused
+	}
+	_, _ = unix.Write(s.Report, append([]byte{kind}, err.Error()...))
+}
+
+// reported returns what a report says: nothing, if the program runs isolated.
+func reported(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("namespaces: %s", text[1:])
+	if text[0] == refused {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}

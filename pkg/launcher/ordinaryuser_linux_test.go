@@ -1,0 +1,115 @@
+//go:build linux && !race
+
+package launcher_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// An errand is what this program does as an ordinary user, in a process of its own: it launches a sandbox,
+// runs scripts in it, and ends it when its input ends.
+type errand struct {
+	Dir     string // of [stage]
+	UID     uint32
+	Mode    isolation.Mode
+	Scripts []string
+	Last    string // the script that ends what the others have begun
+
+	outputs []string
+	errs    []error
+}
+
+// A done script is what an errand reports of it.
+type done struct{ Output, Error string }
+
+// run runs the errand, which then has the outputs and errors of its scripts.
+func (e *errand) run(t *testing.T) { e.start(t)() }
+
+// start runs the scripts, and returns what ends the sandbox.
+func (e *errand) start(t *testing.T) (end func()) {
+	t.Helper()
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(e.Dir, "program"))
+	cmd.Dir = filepath.Join(e.Dir, "work")
+	cmd.Env = []string{roleVariable + "=errand", "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + e.Dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: e.UID, Gid: e.UID}}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	input, err1 := cmd.StdinPipe()
+	output, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(input, "%s\n", text)
+	results := json.NewDecoder(output)
+	for range e.Scripts {
+		var d done
+		if err := results.Decode(&d); err != nil {
+			t.Fatalf("%v, %v: %s", err, cmd.Wait(), &said)
+		}
+		var failed error
+		if d.Error != "" {
+			failed = errors.New(d.Error)
+		}
+		e.outputs, e.errs = append(e.outputs, d.Output), append(e.errs, failed)
+	}
+	return func() {
+		input.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, &said)
+		}
+	}
+}
+
+// playErrand is what the process does.
+func playErrand() (err error) {
+	ctx, in := context.Background(), bufio.NewReader(os.Stdin)
+	text, err := in.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var e errand
+	if err := json.Unmarshal(text, &e); err != nil {
+		return err
+	}
+	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode}
+	s, err := l.Launch(ctx, launcher.Spec{ID: "a"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(), l.Terminate(ctx, "a")) }()
+	for _, script := range e.Scripts {
+		out, err := s.Command(ctx, "sh", "-c", script).CombinedOutput()
+		d := done{Output: string(out)}
+		if err != nil {
+			d.Error = err.Error()
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(d); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(io.Discard, in)
+	if e.Last != "" {
+		err = errors.Join(err, s.Command(ctx, "sh", "-c", e.Last).Run())
+	}
+	return err
+}
