@@ -203,11 +203,12 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// Files of /proc that are the machine's: some can be changed by root of the machine, whom the kernel
+// Files of /proc that are the machine's: some can be changed, or read, by root of the machine, whom the kernel
 // does not tell from root of the sandbox where they have the same number.
 var (
 	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound"}
 	procHidden   = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "latency_stats"}
+	procOfRoot   = []string{"kpagecount", "kpageflags", "kpagecgroup", "pagetypeinfo", "slabinfo", "vmallocinfo"}
 )
 
 // buildProc mounts a /proc of the sandbox's processes.
@@ -223,7 +224,11 @@ func buildProc() error {
 			return err
 		}
 	}
-	for _, name := range procHidden {
+	hidden := procHidden
+	if hidesSecrets() {
+		hidden = slices.Concat(procHidden, procOfRoot)
+	}
+	for _, name := range hidden {
 		if err := hide(filepath.Join("proc", name)); err != nil {
 			return err
 		}
