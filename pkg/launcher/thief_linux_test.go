@@ -38,7 +38,7 @@ import (
 // ordinaryUser is a user that no system knows.
 const ordinaryUser = 12345
 
-// roleVariable makes this test program the orchestrator, the thief, or an escapee.
+// roleVariable makes this test program the orchestrator, the thief, or one of others.
 const roleVariable = "LAUNCHER_TEST_ROLE"
 
 // playRole plays the role that this process has, if it has one.
