@@ -21,3 +21,6 @@ func (l *Local) checkIsolation() error {
 	}
 	return nil
 }
+
+// isolates reports whether new sandboxes are to be isolated.
+func (l *Local) isolates() bool { return l.Isolation != "" && l.Isolation != isolation.Off }
