@@ -26,7 +26,7 @@ func newCLI(t *testing.T) *cli {
 // newCLIOf is newCLI for the programs in a directory.
 func newCLIOf(t *testing.T, bin string) *cli {
 	t.Helper()
-	c := &cli{t: t, bin: bin, env: append(os.Environ(), "PODAGENT_BACKEND=local", "PODAGENT_CONFIG=/dev/null",
+	c := &cli{t: t, bin: bin, env: append(os.Environ(), "PODAGENT_BACKEND=local", "PODAGENT_ISOLATION=none", "PODAGENT_CONFIG=/dev/null",
 		"PODAGENT_BIN="+filepath.Join(bin, "podagent"), "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))}
 	c.run(nil, io.Discard, "up", "box")
 	t.Cleanup(func() { c.run(nil, io.Discard, "down", "box") })

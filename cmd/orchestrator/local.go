@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
@@ -21,6 +22,7 @@ import (
 type localFlags struct {
 	isolation flagvalue.Choice
 	readable  []string
+	limits    corev1.ResourceList // those of the flags for pods
 	flags     *pflag.FlagSet // these flags
 }
 
@@ -37,7 +39,7 @@ func (l *localFlags) define() *pflag.FlagSet {
 }
 
 func (a *app) localLauncher() (*launcher.Local, error) {
-	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Log: a.logger()}
+	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Log: a.logger()}
 	for _, dir := range a.local.readable {
 		path, err := filepath.Abs(dir)
 		if err != nil {
@@ -59,10 +61,21 @@ func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 	case is.Level == isolation.None:
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	case is.Missing != "":
-		a.note("sandbox %s is isolated by %s: %s", quote(sandbox.ID), is.Level, is.Missing)
+		a.note("sandbox %s is isolated by %s%s: %s", quote(sandbox.ID), is.Level, boundsText(is.Bounds), is.Missing)
 	default:
-		a.note("sandbox %s is isolated by %s", quote(sandbox.ID), is.Level)
+		a.note("sandbox %s is isolated by %s%s", quote(sandbox.ID), is.Level, boundsText(is.Bounds))
 	}
+}
+
+// boundsText says what does not bound an isolated sandbox.
+func boundsText(bounds isolation.Bounds) string {
+	switch bounds {
+	case isolation.ControlGroup:
+		return ""
+	case isolation.ResourceLimits:
+		return ", without a bound on its memory"
+	}
+	return ", without a bound on its processes and memory"
 }
 
 // tellIsolationOfServers says what keeps sandboxes from this machine that clients launch later.

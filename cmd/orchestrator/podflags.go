@@ -108,7 +108,7 @@ func (p *podFlags) defineShared() {
 	flags.Var((*flagvalue.Pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
 	flags.Var((*flagvalue.Pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
 	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi (default cpu="+launcher.DefaultCPU+",memory="+launcher.DefaultMemory+")")
-	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=8Gi; 0 is no limit (default cpu="+launcher.DefaultCPULimit+",memory="+launcher.DefaultMemoryLimit+",ephemeral-storage="+launcher.DefaultDiskLimit+" and the workdir's size)")
+	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "what a new sandbox gets at most, such as cpu=2,memory=8Gi, and with the local backend processes=512; 0 is no limit (default of pods cpu="+launcher.DefaultCPULimit+",memory="+launcher.DefaultMemoryLimit+",ephemeral-storage="+launcher.DefaultDiskLimit+" and the workdir's size)")
 	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the service account of a new pod (default the namespace's, without its token)")
 	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
@@ -143,6 +143,7 @@ func (p *podFlags) definePoolName(flags *pflag.FlagSet) {
 func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice) {
 	settings.MarkFor(p.flags, inKubernetes, inAgentSandbox)
 	settings.MarkFor(named(p.flags, askedOfGateways...), inKubernetes, inAgentSandbox, throughGateway)
+	settings.MarkFor(named(p.flags, "limits"), inKubernetes, inAgentSandbox, throughGateway, onThisHost)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
 		// The only possible error is an unknown flag.
@@ -153,8 +154,12 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 // build returns the pod of the flags, and how to take it. With the local backend both are
 // empty.
 func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err error) {
-	if err := a.fits(p.flags); err != nil || a.backend.Value == onThisHost {
+	if err := a.fits(p.flags); err != nil {
 		return pod, take, err
+	}
+	if a.backend.Value == onThisHost {
+		a.local.limits = p.pod.Resources.Limits
+		return pod, take, nil
 	}
 	if err := notBlank(p.flags); err != nil {
 		return pod, take, err

@@ -33,6 +33,7 @@ func localScript(t *testing.T, bin, cache string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("PODAGENT_BACKEND", "local")
+			env.Setenv("PODAGENT_ISOLATION", "none") // scripts look at what commands do outside, and at their own programs
 			env.Setenv("PODAGENT_IMAGE", "registry.example/runtime:1") // for sandboxes that would be pods
 			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))
@@ -138,7 +139,7 @@ func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	}[args[0]]
 	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "PODAGENT_GATEWAY", "PODAGENT_GATEWAY_TOKEN_FILE", "TMPDIR", "XDG_STATE_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "PODAGENT_GATEWAY", "PODAGENT_GATEWAY_TOKEN_FILE", "PODAGENT_ISOLATION", "TMPDIR", "XDG_STATE_HOME"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Stdout, cmd.Stderr = create(ts, "out"), create(ts, "err")

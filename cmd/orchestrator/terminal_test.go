@@ -26,7 +26,7 @@ const (
 var waiting = []string{"sh", "-c", "echo ready; sleep 600"}
 
 func TestTerminals(t *testing.T) {
-	w := newDesktop(t, "PODAGENT_BACKEND=local")
+	w := newDesktop(t, "PODAGENT_BACKEND=local", "PODAGENT_ISOLATION=none")
 	testTerminals(t, w)
 	// These tests signal an agent by its process id, so it must run on this
 	// machine.

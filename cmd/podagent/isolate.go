@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/cmd/podagent/internal/isolate"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
@@ -15,8 +17,11 @@ import (
 
 // isolationFlags are the flags of serve that keep the agent from the rest of its machine.
 type isolationFlags struct {
-	mode isolation.Mode
-	view isolate.View
+	mode   isolation.Mode
+	view   isolate.View
+	limits isolate.Bounds
+
+	lineage string
 }
 
 func (f *isolationFlags) define(flags *flag.FlagSet) {
@@ -33,6 +38,11 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 		f.view.Readable = append(f.view.Readable, s)
 		return nil
 	})
+	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, by which who started it has bounded both memory and processes")
+	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why that is not so, for callers")
+	flags.IntVar(&f.limits.Processes, "processes", 0, "with --isolation, let there be at most `N` processes and threads, by resource limits (default no limit)")
+	flags.BoolVar(&f.limits.Required, "processes-required", false, "end if these limits cannot count the processes of this agent alone")
+	flags.StringVar(&f.lineage, "lineage", "", "the hard limits `LOCKS:RTTIME`, by which who started the agent finds all its processes")
 }
 
 // isolated has the agent run isolated, if it is to. It reports whether this program has nothing to do any
@@ -60,8 +70,11 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 			config.Log.Error("nobody can call the agent any more", "error", err)
 		}
 	}
-	status, err := isolate.Run(flags.mode, flags.view, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
+	status, err := isolate.Run(flags.mode, flags.view, flags.limits, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
 	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
+		if flags.limits.Required {
+			return false, err
+		}
 		config.Sockets, config.Isolation.Missing = sockets, err.Error()
 		return false, nil
 	}
@@ -97,6 +110,7 @@ func settle(config *agent.Config, state *isolate.State) (err error) {
 		temp = "/tmp" // which it is there, too, and leaves room for the paths of sockets
 	}
 	config.Sockets, config.Isolation = state.Files(), state.Info
+	config.ProcessLimit = state.Processes
 	config.SocketsPass = state.Level == isolation.Namespaces
 	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
 	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+temp)
@@ -110,4 +124,21 @@ func settle(config *agent.Config, state *isolate.State) (err error) {
 		config.Files, err = view.Files()
 	}
 	return err
+}
+
+// bearLineage sets the limits by which all that is below this process is found: see the launcher of local sandboxes.
+func (f *isolationFlags) bearLineage() error {
+	if f.lineage == "" {
+		return nil
+	}
+	var locks, rttime uint64
+	if _, err := fmt.Sscanf(f.lineage, "%d:%d", &locks, &rttime); err != nil {
+		return usageError{fmt.Errorf("--lineage %s is not LOCKS:RTTIME: %w", f.lineage, err)}
+	}
+	for resource, limit := range map[int]uint64{unix.RLIMIT_LOCKS: locks, unix.RLIMIT_RTTIME: rttime} {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return fmt.Errorf("cannot mark the agent's processes: %w", err)
+		}
+	}
+	return nil
 }

@@ -50,6 +50,9 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := view.bearLineage(); err != nil {
+		return err
+	}
 	if done, err := isolated(&config, view); done || err != nil {
 		return err
 	}

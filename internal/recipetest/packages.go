@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"testing"
 )
@@ -42,6 +43,28 @@ func zipped(t testing.TB, files map[string]string) []byte {
 	}
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// debianPackage is a package p with a file /hello. It is an archive in ar's format.
+func debianPackage(t testing.TB) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString("!<arch>\n")
+	for _, part := range []struct {
+		name    string
+		content []byte
+	}{
+		{"debian-binary", []byte("2.0\n")},
+		{"control.tar.gz", tarball(t, "./", map[string]string{"control": "Package: p\nVersion: 1\nArchitecture: all\nMaintainer: t\nDescription: p\n"})},
+		{"data.tar.gz", tarball(t, "./", map[string]string{"hello": "hello"})},
+	} {
+		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", part.name, 0, 0, 0, "100644", len(part.content))
+		out.Write(part.content)
+		if len(part.content)%2 == 1 {
+			out.WriteByte('\n')
+		}
 	}
 	return out.Bytes()
 }

@@ -6,6 +6,7 @@ package recipetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,23 @@ var Recipes = []Recipe{
 import os, urllib.request as r
 print(r.urlopen("https://{HOST}:{PORT}/".format(**os.environ)).read().decode())'`, "hello", Reason, 1},
 	{"node", "web.example.com", NodeFetch, "hello", "Proxy response (403)", 1},
+	{"gh", "gh.example.com", `GH_HOST=$HOST:$PORT GH_ENTERPRISE_TOKEN=${TOKEN:-none} gh api user --jq .login`, "hello", Reason, 1},
+	{"apt-get", "apt.example.com", `mkdir -p lists/partial archives/partial && touch status && ` + aptConfig + ` && apt-get -q update >log 2>&1 && apt-get -q download p >>log 2>&1 || { cat log; false; } &&
+		dpkg-deb -x p_*.deb . && cat hello`, "hello", Reason, 1},
 }
+
+// InPods are those whose programs pods have after [Install], if their image is that of programs.
+func InPods() []Recipe {
+	return slices.DeleteFunc(slices.Clone(Recipes), func(r Recipe) bool {
+		return slices.Contains([]string{"cargo", "gh", "apt-get"}, r.Program)
+	})
+}
+
+// aptConfig has apt keep to the working directory, so that it needs no root, and not wait between tries.
+const aptConfig = `echo "deb [trusted=yes] https://$HOST:$PORT/ ./" >sources.list && echo "
+	Dir::State::lists \"$PWD/lists\"; Dir::State::status \"$PWD/status\"; Dir::Cache \"$PWD\"; Dir::Etc::sourcelist \"$PWD/sources.list\";
+	Dir::Etc::sourceparts \"-\"; Dir::Etc::trustedparts \"-\"; APT::Sandbox::User \"\"; Acquire::Retries \"0\";
+	Acquire::https::CAInfo \"$SSL_CERT_FILE\";" >apt.conf && export APT_CONFIG=$PWD/apt.conf`
 
 // NodeFetch is the script of Node's recipe.
 const NodeFetch = `node -e 'const {HOST, PORT} = process.env

@@ -44,7 +44,7 @@ func Serve(t testing.TB, front func(http.Handler) http.Handler) *Town {
 
 // Rules allow the names of the town, each with its address and port, as a user's would.
 func (t *Town) Rules() (rules []string) {
-	for _, name := range []string{"web", "git", "npm", "go", "pip", "cargo"} {
+	for _, name := range []string{"web", "git", "npm", "go", "pip", "cargo", "gh", "apt"} {
 		rules = append(rules, fmt.Sprintf("%s.example.com=127.0.0.1:%d", name, t.Port))
 	}
 	return rules
@@ -77,5 +77,11 @@ func townHandler(t testing.TB) *http.ServeMux {
 	text("cargo.example.com/config.json", `{"dl":"https://{host}/{crate}.crate"}`)
 	text("cargo.example.com/1/p", fmt.Sprintf(`{"name":"p","vers":"1.0.0","deps":[],"cksum":"%x","features":{},"yanked":false}`+"\n", sha256.Sum256(crate)))
 	data("cargo.example.com/p.crate", crate)
+	text("gh.example.com/api/v3/user", `{"login":"hello"}`)
+	deb := debianPackage(t)
+	packages := fmt.Sprintf("Package: p\nVersion: 1\nArchitecture: all\nMaintainer: t\nDescription: p\nFilename: ./p_1_all.deb\nSize: %d\nSHA256: %x\n", len(deb), sha256.Sum256(deb))
+	text("apt.example.com/Release", fmt.Sprintf("Suite: t\nCodename: t\nSHA256:\n %x %d Packages\n", sha256.Sum256([]byte(packages)), len(packages)))
+	text("apt.example.com/Packages", packages)
+	data("apt.example.com/p_1_all.deb", deb)
 	return mux
 }

@@ -27,7 +27,7 @@ type door struct {
 func (d *door) front(inside http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := r.Header.Get("Authorization")
-		if _, password, _ := r.BasicAuth(); password != d.value && header != d.value && header != "Bearer "+d.value {
+		if _, password, _ := r.BasicAuth(); password != d.value && !slices.Contains([]string{d.value, "Bearer " + d.value, "token " + d.value}, header) {
 			w.Header().Set("WWW-Authenticate", "Basic")
 			http.Error(w, "not let in", http.StatusUnauthorized)
 			return
@@ -67,6 +67,7 @@ var credentialRecipes = []credentialRecipe{
 	{"SSL_CERT_FILE", "go", user, ""},
 	{"PIP_CERT", "pip", user, ""},
 	{"CARGO_HTTP_CAINFO", "cargo", `export CARGO_REGISTRIES_T_TOKEN=$TOKEN CARGO_REGISTRIES_T_CREDENTIAL_PROVIDER=cargo:token && `, ""},
+	{"SSL_CERT_FILE", "gh", "", ""},
 	{"NODE_EXTRA_CA_CERTS", "npm", `export npm_config_fetch_retries=0 && echo "//$HOST:$PORT/:_authToken=$TOKEN" >.npmrc && `, ""},
 	{"NODE_EXTRA_CA_CERTS", "node", "", `node -e 'const {HOST, PORT, TOKEN} = process.env
 fetch("https://" + HOST + ":" + PORT + "/", {headers: {Authorization: "Bearer " + TOKEN}}).then(r => r.text()).then(console.log)'`},

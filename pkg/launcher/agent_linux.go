@@ -21,7 +21,7 @@ import (
 )
 
 // startAgent starts the agent of the sandbox at p, and waits until it listens.
-func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) {
+func (l *Local) startAgent(ctx context.Context, p *place) (*agentProcess, error) {
 	binary, err := l.findAgent()
 	if err != nil {
 		return nil, err
@@ -31,13 +31,8 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 		return nil, err
 	}
 	defer out.Close()
-	// The socket's path is relative to the directory, because the kernel
-	// takes no more than 107 bytes.
-	cmd := exec.Command(binary, append([]string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}, slices.Concat(egressFlags(p.Egress), p.Isolation.flags())...)...)
-	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
-	if err := cmd.Start(); err != nil {
+	cmd, err := p.startBounded(ctx, binary, out)
+	if err != nil {
 		return nil, fmt.Errorf("starting the agent: %w", err)
 	}
 	agent := &agentProcess{ended: make(chan struct{})}
@@ -46,11 +41,43 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 		agent.err = cmd.Wait()
 	}()
 	l.log().Info("started agent", "sandbox", p.ID, "pid", cmd.Process.Pid)
-	if err := awaitAgent(ctx, p, agent); err != nil {
+	if err := awaitAgent(ctx, *p, agent); err != nil {
 		_ = cmd.Process.Kill() // it is of no use; it may have ended already
 		return nil, err
 	}
 	return agent, nil
+}
+
+// startBounded starts the agent within what bounds it.
+func (p *place) startBounded(ctx context.Context, binary string, out *os.File) (*exec.Cmd, error) {
+	b, err := p.newBounds(p.Isolation.on())
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := p.startWithin(ctx, b, binary, out)
+	if err == nil || b.group == nil || ctx.Err() != nil {
+		return cmd, err
+	}
+	// Some systems let groups be made, and nothing be put into them.
+	why := errors.Join(err, b.end())
+	if b, err = p.Bounds.without(p.Bounds.limits(), why); err != nil {
+		return nil, err
+	}
+	return p.startWithin(ctx, b, binary, out)
+}
+
+func (p *place) startWithin(ctx context.Context, b bounds, binary string, out *os.File) (*exec.Cmd, error) {
+	if err := p.remember(ctx, b); err != nil {
+		return nil, errors.Join(err, b.end())
+	}
+	// The socket's path is relative to the directory, because the kernel
+	// takes no more than 107 bytes.
+	args := []string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}
+	cmd := exec.Command(binary, slices.Concat(args, egressFlags(p.Egress), p.Isolation.flags(), b.flags, lineageFlags(p.Bounds.Lineage))...)
+	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
+	return cmd, b.start(cmd)
 }
 
 // awaitAgent waits until the agent listens, has exited, or startTimeout is over.

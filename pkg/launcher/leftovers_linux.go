@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -24,6 +25,11 @@ const markerEnv = "PODAGENT_SANDBOX"
 // endLeftovers kills the processes of a sandbox that has no agent any more. They
 // may start others meanwhile, so it looks until there are none.
 func endLeftovers(ctx context.Context, p place) error {
+	if p.Bounds.Group != "" {
+		if err := cgroup.End(ctx, p.Bounds.Group); err != nil {
+			return fmt.Errorf("ending what the agent left: %w", err)
+		}
+	}
 	for range leftoverScans {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -49,11 +55,14 @@ func endLeftovers(ctx context.Context, p place) error {
 	return errors.New("the sandbox starts processes faster than they can be ended")
 }
 
-// leftovers returns descriptors of the processes with the sandbox's marker in their
-// environment. It leaves out processes of other users, whose environment it cannot read.
+// leftovers returns descriptors of the processes of the sandbox's lineage, and of those with its marker in their
+// environment. It leaves out processes of other users, which it cannot look at.
 func leftovers(p place) (pidfds []int, err error) {
 	var processes procfs.FS
 	isMarked := func(pid int) bool {
+		if isOf(p.Bounds.Lineage, pid, &processes) {
+			return true
+		}
 		dir, err := processes.Getenv(pid, markerEnv)
 		return err == nil && dir == p.dir
 	}

@@ -56,6 +56,9 @@ const (
 	// stopPoll is how often the context is checked while an agent ends: quickly for a
 	// person. The end itself is noticed at once.
 	stopPoll = 100 * time.Millisecond
+	// localMemoryShare is how much of the machine's memory an isolated sandbox may take if nobody says: a large
+	// build, while the machine still answers to its user.
+	localMemoryShare = 0.75
 	// leftoverScans bounds the scans for leftovers: a killed process cannot start
 	// others, so a few scans are enough.
 	leftoverScans = 16

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -26,14 +28,18 @@ type Local struct {
 	Agent     string
 	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: [isolation.Auto]
 	Readable  []string       // absolute paths that isolated sandboxes can read, besides the system's
-	Log       *slog.Logger   // gets what the launcher does; nil discards it
+	// Limits bound each new isolated sandbox as a whole, by cpu, memory and [ResourceProcesses]; 0 is no bound. What
+	// is not named is bounded as well as there can be: processes by [DefaultLocalProcesses], memory by three quarters of the machine's.
+	// A limit that is named and cannot be kept is [ErrIsolation]. Sandbox.Isolation says what keeps them.
+	Limits corev1.ResourceList
+	Log    *slog.Logger // gets what the launcher does; nil discards it
 }
 
 var _ Launcher = (*Local)(nil)
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
-	if err := errors.Join(spec.Validate(), spec.checkNoPod(), l.checkIsolation(), l.checkEgress(&spec)); err != nil {
+	if err := errors.Join(spec.Validate(), spec.checkNoPod(), l.checkIsolation(), l.checkLimits(), l.checkEgress(&spec)); err != nil {
 		return nil, err
 	}
 	deletes := spec.deletes()

@@ -25,7 +25,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
-		if err := p.create(ctx, spec, isolationRecord{l.isolation(), l.Readable}); err != nil {
+		if err := p.create(ctx, spec, isolationRecord{l.isolation(), l.Readable}, boundsRecord{Named: l.named()}); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -35,7 +35,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 			return nil, err
 		}
 	}
-	sandbox, err = l.connect(ctx, p, configure)
+	sandbox, err = l.connect(ctx, &p, configure)
 	if err == nil && spec.Egress.Require != "" {
 		if err = sandbox.RequireEgress(ctx, spec.Egress.Require); err != nil {
 			_ = sandbox.Client.Close() // nothing was written
@@ -72,13 +72,13 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	return l.connect(ctx, p, false)
+	return l.connect(ctx, &p, false)
 }
 
 // connect returns the sandbox at p, and starts its agent if none answers. It
 // configures an agent that it started, or if told to. An agent that is just ending
 // may still accept a connection and then not answer, so connect tries again.
-func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *Sandbox, err error) {
+func (l *Local) connect(ctx context.Context, p *place, configure bool) (sandbox *Sandbox, err error) {
 	var started *agentProcess
 	for range connectTries {
 		running, err := answers(ctx, p.path(socketFile))
@@ -101,8 +101,8 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 
 // restartAgent starts the agent at p, after ending what an earlier agent left
 // running.
-func (l *Local) restartAgent(ctx context.Context, p place) (*agentProcess, error) {
-	if err := endLeftovers(ctx, p); err != nil {
+func (l *Local) restartAgent(ctx context.Context, p *place) (*agentProcess, error) {
+	if err := endLeftovers(ctx, *p); err != nil {
 		return nil, err
 	}
 	return l.startAgent(ctx, p)
@@ -148,6 +148,7 @@ func (l *Local) terminate(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
+	_ = p.load() // without a whole record there is nothing that it could tell
 	return l.remove(ctx, p)
 }
 

@@ -23,3 +23,6 @@ func (l *Local) checkIsolation() error {
 	}
 	return nil
 }
+
+// isolates reports whether new sandboxes are to be isolated.
+func (l *Local) isolates() bool { return l.isolation() != isolation.Off }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
@@ -26,8 +28,10 @@ type errand struct {
 	Dir     string // of [stage]
 	UID     uint32
 	Mode    isolation.Mode
+	Limits  corev1.ResourceList
 	Scripts []string
 	Last    string // the script that ends what the others have begun
+	Group   string // the control group in which the process starts, if not that of the test
 
 	outputs []string
 	errs    []error
@@ -52,6 +56,14 @@ func (e *errand) start(t *testing.T) (end func()) {
 	cmd.Dir = filepath.Join(e.Dir, "work")
 	cmd.Env = []string{roleVariable + "=errand", "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + e.Dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: e.UID, Gid: e.UID}}
+	if e.Group != "" {
+		group, err := os.Open(e.Group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer group.Close()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
+	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	input, err1 := cmd.StdinPipe()
@@ -91,7 +103,7 @@ func playErrand() (err error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
-	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode}
+	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits}
 	s, err := l.Launch(ctx, launcher.Spec{ID: "a"})
 	if err != nil {
 		return err

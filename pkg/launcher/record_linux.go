@@ -37,6 +37,8 @@ type record struct {
 	Egress    wayout.Config `json:"egress,omitzero"`
 
 	Isolation isolationRecord `json:"isolation,omitzero"`
+	Bounds    boundsRecord    `json:"bounds,omitzero"`
+	Started   bool            `json:"started,omitempty"` // whether it ever had an agent
 }
 
 // place is the location of a sandbox's state.
@@ -74,11 +76,11 @@ func (p *place) load() error {
 
 // create creates the sandbox's directory and record. The record comes last: a
 // directory without one is no sandbox, and its creation starts over.
-func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord) error {
+func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord, bounds boundsRecord) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation, Bounds: bounds}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}
@@ -107,6 +109,11 @@ func (p *place) save(ctx context.Context, spec *Spec) error {
 	if spec.Protected != nil {
 		p.Protected = toBytes(spec.Protected)
 	}
+	return p.write(ctx)
+}
+
+// write writes the record.
+func (p *place) write(ctx context.Context) error {
 	data, err := json.Marshal(p.record)
 	if err != nil {
 		return err

@@ -39,12 +39,12 @@ import (
 // ordinaryUser is a user that no system knows.
 const ordinaryUser = 12345
 
-// roleVariable makes this test program the orchestrator or the thief.
+// roleVariable makes this test program the orchestrator, the thief, or one of others.
 const roleVariable = "LAUNCHER_TEST_ROLE"
 
 // playRole plays the role that this process has, if it has one.
 func playRole() bool {
-	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal, "errand": playErrand}[os.Getenv(roleVariable)]
+	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal, "errand": playErrand, "escapee": escape}[os.Getenv(roleVariable)]
 	if !ok {
 		return false
 	}

@@ -72,7 +72,7 @@ func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
 		Capabilities:  r.Capabilities,
 		Confinement:   r.Confinement,
 		Egress:        egressFromProto(r.Egress),
-		Isolation:     isolation.Info{Level: isolation.Level(r.Isolation.GetLevel()), Missing: r.Isolation.GetMissing()},
+		Isolation:     isolationFromProto(r.Isolation),
 		OS:            r.Os,
 		Arch:          r.Arch,
 
@@ -83,6 +83,13 @@ func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
 	}
 	c.meet(info)
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
+}
+
+func isolationFromProto(i *pb.IsolationInfo) isolation.Info {
+	return isolation.Info{
+		Level: isolation.Level(i.GetLevel()), Missing: i.GetMissing(),
+		Bounds: isolation.Bounds(i.GetBounds()), Unbounded: i.GetUnbounded(),
+	}
 }
 
 // checkInfo refuses what an agent would not say of itself.
@@ -116,6 +123,7 @@ func checkInfo(r *pb.InfoResponse) error {
 		checkTime(r.Expires),
 		checkText("the level of egress", r.Egress.GetLevel()), checkText("why it is not stronger", r.Egress.GetMissing()),
 		checkText("the level of isolation", r.Isolation.GetLevel()), checkText("why it is not stronger", r.Isolation.GetMissing()),
+		checkText("what bounds the sandbox", r.Isolation.GetBounds()), checkText("why that is not more", r.Isolation.GetUnbounded()),
 	)
 }
 

@@ -178,3 +178,12 @@ func SetOOMScoreAdj(pid int, score string) error {
 	_, err = unix.Write(fd, []byte(score))
 	return err
 }
+
+// Confined reports whether a process has no_new_privs and a filter of system calls, which it can never shed.
+func (fs *FS) Confined(pid int) (confined bool, err error) {
+	err = fs.read(pathOf(pid, "status"), func(text []byte) error {
+		confined = bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n")) && bytes.Contains(text, []byte("\nSeccomp:\t2\n"))
+		return nil
+	})
+	return confined, err
+}

@@ -36,10 +36,8 @@ func TestProgramsOfAPodUseTheWayOut(t *testing.T) {
 			harness.Put(t, s, "roots.pem", town.PEM)
 			env = append(env, recipetest.Trust(s.Workdir+"/roots.pem")...)
 			out := letOut(t, s, egress.Options{}, town.Rules()...)
-			for _, r := range recipetest.Recipes {
-				if r.Program != "cargo" { // Rust is larger than all others
-					t.Run(r.Program, func(t *testing.T) { r.Check(t, s.Client, town.Port, env, out.decided) })
-				}
+			for _, r := range recipetest.InPods() {
+				t.Run(r.Program, func(t *testing.T) { r.Check(t, s.Client, town.Port, env, out.decided) })
 			}
 			t.Run("past the proxy", func(t *testing.T) { goPastTheProxy(t, s, out, town.Port, env) })
 			t.Run("patience", func(t *testing.T) { knowPatience(t, s, level) })

@@ -56,4 +56,20 @@ type Info struct {
 	Level Level
 	// Missing says why the level is not a stronger one.
 	Missing string
+	Bounds  Bounds // what bounds the processes and the memory that it takes
+	// Unbounded says why the sandbox has no control group of its own that bounds both.
+	Unbounded string
 }
+
+// Bounds is what bounds a sandbox as a whole.
+type Bounds string
+
+// The bounds, from the weakest.
+const (
+	// Unbounded: nothing does.
+	Unbounded Bounds = ""
+	// ResourceLimits bound its processes. At the level [Landlock] other processes of the user count, too.
+	ResourceLimits Bounds = "rlimits"
+	// ControlGroup: a control group bounds processes and memory.
+	ControlGroup Bounds = "cgroup"
+)

@@ -54,7 +54,7 @@ func newAgent(config Config, way *wayOut, thread *confine.Thread) *Agent {
 	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
-		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, OwnGroup: config.ownGroup(), Thread: thread}),
+		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, OwnGroup: config.ownGroup(), ProcessLimit: config.ProcessLimit, Thread: thread}),
 		disk:      newDiskMeter(),
 		confined:  thread.Parts(),
 		wayOut:    way,

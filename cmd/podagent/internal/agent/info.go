@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -47,7 +48,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Confinement:   s.confined.Names(),
 		Keychain:      s.keys.present(),
 		Egress:        s.wayOut.info(),
-		Isolation:     &pb.IsolationInfo{Level: string(s.config.Isolation.Level), Missing: s.config.Isolation.Missing},
+		Isolation:     isolationToProto(s.config.Isolation),
 		Limits: &pb.Limits{
 			MessageBytes: wire.MaxMessage,
 			ChunkBytes:   wire.ChunkSize,
@@ -57,6 +58,10 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 			StdinWindowBytes: wire.StdinWindow,
 		},
 	}, nil
+}
+
+func isolationToProto(i isolation.Info) *pb.IsolationInfo {
+	return &pb.IsolationInfo{Level: string(i.Level), Missing: i.Missing, Bounds: string(i.Bounds), Unbounded: i.Unbounded}
 }
 
 // expires returns when the agent ends by itself, as in the contract.

@@ -60,6 +60,8 @@ type Config struct {
 	Egress wayout.Config
 	// Isolation says what keeps the agent from the rest of its machine. It is so already.
 	Isolation isolation.Info
+	// ProcessLimit, if not 0, is the most processes and threads that its processes may be together.
+	ProcessLimit int
 	// Files, unless it is nil, are the only files that its processes can use.
 	Files []landlock.File
 	// AuthorizedKeys are those whose holders may call. With none, the agent

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
@@ -25,6 +26,11 @@ func (s *agentService) Stats(ctx context.Context, _ *pb.StatsRequest) (*pb.Stats
 
 // ownGroup reports whether nothing but the sandbox runs in the agent's control group. A
 // container has a group of its own; elsewhere the agent shares that of whoever started it.
-func (c *Config) ownGroup() bool { return c.PodUID != "" || os.Getpid() == 1 }
+func (c *Config) ownGroup() bool {
+	if c.Isolation.Level != isolation.None { // it may be number 1 of namespaces that share a group
+		return c.Isolation.Bounds == isolation.ControlGroup
+	}
+	return c.PodUID != "" || os.Getpid() == 1
+}
 
 func nanoseconds(d *time.Duration) *int64 { return (*int64)(d) }

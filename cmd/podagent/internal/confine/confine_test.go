@@ -122,6 +122,7 @@ var refused = map[string]string{
 	"add_key":                             "EPERM",
 	"request_key":                         "EPERM",
 	"userfaultfd":                         "EPERM",
+	"syslog":                              "EPERM",
 	"netlink of sockets":                  "EPROTONOSUPPORT",
 	"netlink of sockets, wide":            "EPROTONOSUPPORT",
 	"netlink of generic families":         "EPROTONOSUPPORT",

@@ -117,6 +117,7 @@ var refusals = []rule{
 	always(unix.SYS_ADD_KEY, refuse),
 	always(unix.SYS_REQUEST_KEY, refuse),
 	always(unix.SYS_USERFAULTFD, refuse),
+	always(unix.SYS_SYSLOG, refuse), // what the kernel logs is of the whole machine
 	{unix.SYS_SOCKET, []step{
 		is(0, unix.AF_VSOCK, noFamily), // it leads to the hypervisor, past every network namespace
 		isNot(0, unix.AF_NETLINK, allow),

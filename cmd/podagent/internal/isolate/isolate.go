@@ -48,6 +48,11 @@ type State struct {
 	Sockets []int // those that were opened, or in namespaces those over which connections are passed
 	Program int   // its own file, which need not have a path
 	Report  int   // where the stage mounts says what went wrong
+	Limits  Bounds
+	// Processes is how many its commands may be together, if resource limits bound them; else 0.
+	Processes int
+
+	numbered bool // whether the numbers of its processes are bounded
 }
 
 func (s *State) environ() (string, error) {
@@ -98,17 +103,17 @@ type Sockets struct {
 // status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
 // let the mode's level be, and this program is as it was. Any other error, such as of a lack of memory, says
 // nothing of the machine, and there is no weaker level for it. It must be called on the main thread.
-func Run(mode isolation.Mode, view View, sockets Sockets, log *slog.Logger) (status int, err error) {
+func Run(mode isolation.Mode, view View, limits Bounds, sockets Sockets, log *slog.Logger) (status int, err error) {
 	var missing error
 	if mode != isolation.Mode(isolation.Landlock) {
-		status, err := runInNamespaces(view, sockets)
+		status, err := runInNamespaces(view, limits, sockets)
 		if !errors.Is(err, ErrUnavailable) || mode == isolation.Mode(isolation.Namespaces) {
 			return status, err
 		}
 		missing = err
 		log.Info("the sandbox gets no namespaces of its own", "reason", err)
 	}
-	err = becomeRestricted(view, sockets.Opened, missing)
+	err = becomeRestricted(view, limits, sockets.Opened, missing)
 	if missing != nil && errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; %w", missing, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // becomeRestricted runs the program again in this one's place, with the files of the view alone. missing
 // is why it has no namespaces. It returns only if that fails.
-func becomeRestricted(view View, sockets []*os.File, missing error) error {
+func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing error) error {
 	version, err := landlock.Version()
 	if err != nil {
 		return unavailable("landlock", err)
@@ -29,12 +29,19 @@ func becomeRestricted(view View, sockets []*os.File, missing error) error {
 	if err != nil {
 		return err
 	}
-	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock}, Program: int(program.Fd())}
+	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock, Bounds: limits.By, Unbounded: limits.Unbounded}, Limits: limits, Program: int(program.Fd())}
 	if missing != nil {
 		s.Missing = missing.Error()
 	}
 	for _, socket := range sockets {
 		s.Sockets = append(s.Sockets, int(socket.Fd()))
+	}
+	others, err := running()
+	if err == nil {
+		err = s.bound(isolation.Landlock, others)
+	}
+	if err != nil {
+		return err
 	}
 	if err := errors.Join(os.Chdir(view.Workdir), newSession(), dropRights(), view.restrict(version, program)); err != nil {
 		return fmt.Errorf("landlock: %w", err)

@@ -31,8 +31,8 @@ func (s *State) furnish() {
 // furnishAll returns the first error, which says whether the machine refuses what is tried.
 func (s *State) furnishAll() error {
 	for _, step := range []func() error{
-		newSession, func() error { return buildRoot(s.View) }, upLoopback, nameHost,
-		func() error { return os.Chdir(s.View.Workdir) }, dropRights,
+		newSession, s.buildRoot, upLoopback, nameHost,
+		func() error { return os.Chdir(s.View.Workdir) }, func() error { return s.bound(isolation.Namespaces, 0) }, dropRights,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -67,7 +67,8 @@ const (
 const quiet = unix.MS_NOSUID | unix.MS_NODEV
 
 // buildRoot changes the program's root to one with what the view has.
-func buildRoot(view View) error {
+func (s *State) buildRoot() error {
+	view := s.View
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounting: %w", err)
 	}
@@ -92,7 +93,7 @@ func buildRoot(view View) error {
 			return err
 		}
 	}
-	for _, build := range []func() error{buildProc, buildDev, func() error { return enterRoot(view) }} {
+	for _, build := range []func() error{s.buildProc, buildDev, buildGroups, func() error { return enterRoot(view) }} {
 		if err := build(); err != nil {
 			return err
 		}
@@ -203,19 +204,23 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// Files of /proc that are the machine's: some can be changed by root of the machine, whom the kernel
+// Files of /proc that are the machine's: some can be changed, or read, by root of the machine, whom the kernel
 // does not tell from root of the sandbox where they have the same number.
 var (
 	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound"}
 	procHidden   = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "latency_stats"}
+	procOfRoot   = []string{"kpagecount", "kpageflags", "kpagecgroup", "pagetypeinfo", "slabinfo", "vmallocinfo"}
 )
 
 // buildProc mounts a /proc of the sandbox's processes.
-func buildProc() error {
+func (s *State) buildProc() error {
 	if err := os.Mkdir("proc", 0o555); err != nil {
 		return err
 	}
 	if err := mount("proc", "./proc", "proc", quiet|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	if err := s.number("proc"); err != nil {
 		return err
 	}
 	for _, name := range procReadable {
@@ -223,12 +228,29 @@ func buildProc() error {
 			return err
 		}
 	}
-	for _, name := range procHidden {
+	hidden := procHidden
+	if hidesSecrets() {
+		hidden = slices.Concat(procHidden, procOfRoot)
+	}
+	for _, name := range hidden {
 		if err := hide(filepath.Join("proc", name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// groups is where the tree of control groups is.
+const groups = "sys/fs/cgroup"
+
+// buildGroups shows the sandbox its own control groups in place of the machine's, which tell of its services.
+// By the limits of the group that it is in, the agent knows how much memory there is.
+func buildGroups() error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(groups, &stat); err != nil || stat.Type != unix.CGROUP2_SUPER_MAGIC {
+		return nil // version 1, which does not know whose they are, or none
+	}
+	return mount("cgroup2", "./"+groups, "cgroup2", quiet|unix.MS_NOEXEC|unix.MS_RDONLY, "")
 }
 
 // freeze makes a path of the new root read-only, if there is one.

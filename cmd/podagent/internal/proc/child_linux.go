@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -32,7 +33,7 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		Files:    std.files(c.script),
 		Terminal: std.terminal != nil,
 		On:       m.proc.thread.Go,
-		Limits:   append(m.proc.marks.forNumber(number), m.proc.marks.leave(spec.limits())...),
+		Limits:   slices.Concat(m.proc.marks.forNumber(number), m.processLimit, m.proc.marks.leave(spec.limits())),
 	}
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()

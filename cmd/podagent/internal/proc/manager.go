@@ -11,9 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
 )
 
 // Manager starts processes, and keeps each until retention after its end. If more than
@@ -35,6 +38,8 @@ type Manager struct {
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" if it is not set.
 	oomScore string
+	// processLimit bounds how many processes there can be, if resource limits do.
+	processLimit []spawn.Limit
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -68,6 +73,9 @@ type Options struct {
 	// OwnGroup says that the program's control group is that of the sandbox: only what
 	// belongs to it runs there. Without it [Manager.Usage] knows nothing.
 	OwnGroup bool
+	// ProcessLimit, if not 0, is the most processes and threads that the user of the processes may have, by a resource limit of
+	// each. The program itself may have more.
+	ProcessLimit int
 }
 
 // NewManager returns a manager without processes. It marks all descriptors
@@ -95,6 +103,9 @@ func NewManager(opts Options) *Manager {
 		closed:  make(chan struct{}),
 
 		oomScore: proc.childScore(),
+	}
+	if n := uint64(opts.ProcessLimit); n > 0 {
+		m.processLimit = []spawn.Limit{{Resource: unix.RLIMIT_NPROC, Rlimit: unix.Rlimit{Cur: n, Max: n}}}
 	}
 	if opts.OwnGroup {
 		m.meters = cgroup.OpenMeters("/")

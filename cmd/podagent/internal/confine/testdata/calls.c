@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
 	say("add_key", syscall(SYS_add_key, 0, 0, 0, 0, 0));
 	say("request_key", syscall(SYS_request_key, 0, 0, 0, 0));
 	say("userfaultfd", syscall(SYS_userfaultfd, -1));
+	say("syslog", syscall(SYS_syslog, -1, 0, 0));
 
 	say("netlink of routes", syscall(SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
 	say("netlink of sockets", syscall(SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG));

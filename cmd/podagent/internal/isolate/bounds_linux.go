@@ -1,0 +1,132 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+	"github.com/podagent/podagent/pkg/procfs"
+)
+
+// Bounds are to bound what the isolated program takes, with all that is below it.
+type Bounds struct {
+	By        isolation.Bounds // what does so already
+	Unbounded string           // why that is no control group
+	// Processes, if not 0, is how many processes and threads there may be. Resource limits bound them then, as
+	// far as these can. Required says that they must be those of this sandbox alone.
+	Processes int
+	Required  bool
+}
+
+// agentThreads is how many processes and threads the agent may have besides those that its commands may have, so
+// that these cannot keep it from working.
+const agentThreads = 64
+
+// coreLimit keeps crashes from the machine: a core dump of 1 byte is what the kernel neither writes nor
+// gives to a program of the machine that collects them (core(5)).
+const coreLimit = 1
+
+// bound sets the resource limits of this process, at the level that it is to have. running counts the processes
+// of the user that the kernel counts, too.
+func (s *State) bound(level isolation.Level, running int) error {
+	if err := lower(unix.RLIMIT_CORE, coreLimit); err != nil {
+		return err
+	}
+	if s.Limits.Processes == 0 {
+		return nil
+	}
+	if os.Geteuid() == 0 { // for whom the kernel knows no such limit
+		if level == isolation.Namespaces && s.numbered {
+			s.Info.Bounds = isolation.ResourceLimits
+			return nil
+		}
+		return s.Limits.unbounded("the kernel bounds processes of root only by a control group, or in namespaces from Linux 6.14 on")
+	}
+	if level != isolation.Namespaces {
+		if err := s.Limits.unbounded("other processes of the user count, too"); err != nil {
+			return err
+		}
+	}
+	s.Processes = s.Limits.Processes + running
+	s.Info.Bounds = isolation.ResourceLimits
+	return lower(unix.RLIMIT_NPROC, uint64(s.Processes+agentThreads))
+}
+
+// unbounded is an error if the processes must be bounded.
+func (b *Bounds) unbounded(why string) error {
+	if !b.Required {
+		return nil
+	}
+	return fmt.Errorf("%w: the limit of %d processes: %s: %s", ErrUnavailable, b.Processes, why, b.Unbounded)
+}
+
+// lower lowers a limit of this process.
+func lower(resource int, to uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	limit.Max = min(limit.Max, to)
+	limit.Cur = limit.Max
+	return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &limit))
+}
+
+// number bounds the numbers that processes of the new namespace can have, which stands for a limit of processes
+// where root has none. It is for the moment in which /proc is mounted, and still writable.
+func (s *State) number(proc string) error {
+	if s.Limits.Processes == 0 || os.Geteuid() != 0 || !numbersByNamespace() {
+		return nil
+	}
+	// The kernel keeps the first numbers for itself once it has given all others.
+	most := strconv.Itoa(s.Limits.Processes + reservedNumbers)
+	if err := os.WriteFile(proc+"/sys/kernel/pid_max", []byte(most), 0); err != nil {
+		return err
+	}
+	// It reserves them only then. Where it does not let itself be told that it has, there may be as many more.
+	err := os.WriteFile(proc+"/sys/kernel/ns_last_pid", []byte(strconv.Itoa(reservedNumbers)), 0)
+	s.numbered = err == nil || !s.Limits.Required
+	return nil
+}
+
+// reservedNumbers is RESERVED_PIDS of the kernel, and one for the number 0.
+const reservedNumbers = 301
+
+// numbersByNamespace reports whether the kernel has a greatest number for each namespace of processes. Before
+// Linux 6.14 there was one for the whole machine.
+func numbersByNamespace() bool {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return false
+	}
+	var major, minor int
+	release := unix.ByteSliceToString(name.Release[:])
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 6 || major == 6 && minor >= 14
+}
+
+// running counts the processes and threads of this user.
+func running() (n int, err error) {
+	var processes procfs.FS
+	pids, err := processes.PIDs()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		stat, err := processes.Stat(pid)
+		if err == nil && owns(pid) {
+			n += stat.Threads
+		}
+	}
+	return n, nil
+}
+
+// owns reports whether a process is one of this user.
+func owns(pid int) bool {
+	return !errors.Is(unix.Kill(pid, 0), unix.EPERM)
+}

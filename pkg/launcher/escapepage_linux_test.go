@@ -1,0 +1,169 @@
+//go:build linux && !race
+
+package launcher_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// escapeException is what is special about a try. All others lead out without isolation, and lead nowhere
+// within.
+type escapeException struct {
+	// rare says for whom the try may lead nowhere even without isolation, for want of rights, or of something
+	// that systems need not have.
+	rare escapeUsers
+	// page are words of docs/isolation.md, if the level landlock does not stop the try of these users: then it
+	// must lead out there. The level namespaces stops all.
+	page string
+	of   escapeUsers
+}
+
+type escapeUsers []string
+
+var (
+	ofAnybody  = escapeUsers{"root", "ordinary"}
+	ofRootOnly = escapeUsers{"root"}
+	ofOrdinary = escapeUsers{"ordinary"}
+)
+
+// words are those of the page about the try.
+func (e escapeException) words(level isolation.Level, user escapeUser) string {
+	if level == isolation.Landlock && slices.Contains(e.of, user.name) {
+		return e.page
+	}
+	return ""
+}
+
+func (e escapeException) check(t *testing.T, level isolation.Level, user escapeUser, control, within *escapeResult) {
+	t.Helper()
+	if control.Kind == "broken" || within.Kind == "broken" {
+		t.Error("the try itself is broken")
+	}
+	if !control.leads() && !slices.Contains(e.rare, user.name) {
+		t.Error("it does not lead out without isolation")
+	}
+	words := e.words(level, user)
+	switch {
+	case words == "" && within.leads():
+		t.Error("it leads out")
+	case words != "" && !within.leads():
+		t.Errorf("it does not lead out, and the page says so: %q", words)
+	case words != "" && !strings.Contains(isolationPage(t), words):
+		t.Errorf("it leads out, and the page does not say so: %q", words)
+	}
+}
+
+// escapeExceptions are those that there are, by the tries' names.
+var escapeExceptions = func() map[string]escapeException {
+	all := map[string]escapeException{}
+	for name, words := range notStopped {
+		all[name] = escapeException{page: words, of: ofAnybody}
+	}
+	for name, e := range stoppedForSome {
+		all[name] = e
+	}
+	for list, rare := range map[*[]string]escapeUsers{&lacking: ofAnybody, &ofRoot: ofOrdinary} {
+		for _, name := range *list {
+			e := all[name]
+			e.rare = rare
+			all[name] = e
+		}
+	}
+	return all
+}()
+
+const (
+	byPaths    = "**Unix sockets with a path** of other programs"
+	byNames    = "size, mode, times, extended attributes, and where a symbolic link leads"
+	byEntering = "A directory can be entered and watched"
+	byProc     = "and the names of your keys (`keyctl`) and of sockets"
+	byModes    = "Modes, owners, times and extended attributes of files that you own can be changed"
+	byIPC      = "- SysV IPC,"
+	byRoot     = "It reads what root alone may read outside of `/etc`"
+)
+
+// notStopped are the tries that the level landlock does not stop, with words of the page.
+var notStopped = map[string]string{
+	"a socket with a path in /run":         byPaths,
+	"a socket with a path in /var/tmp":     byPaths,
+	"a socket of the user's home":          byPaths,
+	"a message to a socket with a path":    byPaths,
+	"a descriptor by a socket with a path": byPaths,
+
+	"a path that exists":       byNames,
+	"where a link leads":       byNames,
+	"an attribute of a file":   byNames,
+	"the names of attributes":  byNames,
+	"call: what a path is":     byNames,
+	"call: where a link leads": byNames,
+
+	"a directory that it enters":             byEntering,
+	"events of paths outside by inotify":     byEntering,
+	"events of paths outside by fanotify":    byEntering,
+	"call: a watch":                          byEntering,
+	"call: a command in a directory outside": byEntering,
+
+	"the names of keys":           byProc,
+	"sockets outside":             byProc,
+	"the network's interfaces":    "Its interfaces can be seen",
+	"call: a port of the machine": "a call to a port of the sandbox does reach: whatever listens there on the machine's loopback",
+
+	"changing a mode":                  byModes,
+	"changing the mode of a directory": byModes,
+	"changing times":                   byModes,
+	"changing an attribute":            byModes,
+	"removing an attribute":            byModes,
+	"call: changing a mode":            byModes,
+	"call: changing a mode by a link":  byModes,
+
+	"shared memory of System V": byIPC,
+	"a queue of System V":       byIPC,
+	"semaphores of System V":    byIPC,
+}
+
+// stoppedForSome are those that it stops for the others.
+var stoppedForSome = map[string]escapeException{
+	"changing an owner":                {page: byModes, of: ofOrdinary},
+	"the processors of a process":      {page: "On which processors your processes run (`taskset`) can be changed", of: ofOrdinary},
+	"changing the modes of the system": {page: "By `chmod` it can change modes of what it sees of the system at the level `landlock`", of: ofRootOnly},
+	"reading /proc/slabinfo":           {page: byRoot, of: ofRootOnly},
+	"reading /proc/vmallocinfo":        {page: byRoot, of: ofRootOnly},
+}
+
+// lacking are tries of what systems, and calls, need not have, so that they may lead nowhere anywhere.
+var lacking = []string{
+	"a disk", "a disk that it makes", "input for its own terminal", "input for a terminal outside",
+	"a module of the kernel", "the end of a module", "another kernel", "another kernel from a file",
+	"the kernel's ciphers", "reading /proc/kcore", "a core of a process",
+	"the device /dev/hwrng", "the device /dev/mem", "the device /dev/rtc0", "the device /dev/uinput", "the device /dev/fuse",
+	"the device /dev/kvm", "the device /dev/vsock", "the device /dev/loop-control", "the device /dev/net/tun", "the device /dev/userfaultfd",
+	"the device /dev/console", "the device /dev/tty0", "the device /dev/kmsg", "writing /proc/mtrr", "writing /proc/irq/default_smp_affinity",
+	"writing /proc/sys/fs/binfmt_misc/register", "writing /proc/sys/kernel/hotplug", "writing /proc/sys/kernel/modprobe",
+	"writing /proc/sys/kernel/sysrq", "writing /proc/sys/kernel/ns_last_pid", "writing /proc/sysrq-trigger", "writing /sys/fs/cgroup/cgroup.procs",
+	"writing /sys/kernel/uevent_helper", "writing /sys/power/state", "writing /sys/kernel/mm/ksm/run", "writing /sys/module/kernel/parameters/panic",
+	"writing /sys/kernel/mm/transparent_hugepage/enabled", "reading /proc/slabinfo", "reading /proc/vmallocinfo", "a directory among the control groups",
+	"a socket of the hypervisor", "netlink of audits", "netlink of the firewall", "netlink of IPsec", "netlink of sockets", "kcmp", "userfaultfd", "io_uring",
+	// Calls look at no files that stand for something else, at any level.
+	"call: reading a file that a process has open", "call: reading a key by a process's directory",
+	"call: reading a key by a process's root", "call: reading a key by its process's root",
+	"call: writing a setting of the kernel", "call: writing a terminal", "call: writing whom the kernel kills first",
+}
+
+// ofRoot are tries of what only root may do. Nobody else can look into the agent either.
+var ofRoot = []string{
+	"a change of the network", "a device that it makes", "a file by its handle", "a file that a process has mapped",
+	"a key of root's", "a mount of processes", "a raw socket", "a socket of packets", "an end of a mount", "being another user",
+	"being in another group", "bpf", "changing the modes of the system", "memory on a disk", "perf of a process",
+	"perf of a processor", "reading /proc/kmsg", "secrets of the system", "su, the program", "the end of the machine", "the name of the machine",
+	"the namespaces of a process", "the namespaces of a process by its descriptor", "the namespaces of the agent", "the time",
+	"what the kernel logs", "writing the configuration of the system", "writing the system's programs",
+	"writing /proc/sys/kernel/core_pattern", "writing /proc/sys/kernel/hostname", "writing /proc/sys/kernel/randomize_va_space",
+	"writing /proc/sys/net/ipv4/ip_forward", "writing /proc/sys/vm/drop_caches", "writing /proc/sys/vm/overcommit_memory",
+	"writing /sys/class/mem/null/uevent",
+	"a descriptor of the agent", "a file that is open in the agent", "the directory of the agent", "the environment of the agent",
+	"the maps of the agent", "the memory of the agent", "the program of the agent", "the root of the agent", "tracing the agent",
+}

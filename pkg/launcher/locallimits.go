@@ -1,0 +1,41 @@
+package launcher
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ResourceProcesses names the number of processes and threads, in Local.Limits.
+const ResourceProcesses corev1.ResourceName = "processes"
+
+// The smallest limits of a local sandbox, of which its agent needs a part, and the largest.
+const (
+	leastMemory, mostMemory       = 64 << 20, 1 << 50 // 64 MiB, 1 PiB
+	leastProcesses, mostProcesses = 64, 1 << 22       // what Linux has at most
+	leastCPU, mostCPU             = 0.01, 1 << 16     // the kernel's least; more processors than there are
+)
+
+// checkLimits checks how new sandboxes are to be bounded. 0 is no bound.
+func (l *Local) checkLimits() error {
+	for name, quantity := range l.Limits {
+		var least, most float64
+		switch name {
+		case corev1.ResourceMemory:
+			least, most = leastMemory, mostMemory
+		case ResourceProcesses:
+			least, most = leastProcesses, mostProcesses
+		case corev1.ResourceCPU:
+			least, most = leastCPU, mostCPU
+		default:
+			return fmt.Errorf("Local.Limits: %q is not cpu, memory or processes", name)
+		}
+		if n := quantity.AsApproximateFloat64(); n != 0 && !(least <= n && n <= most) {
+			return fmt.Errorf("Local.Limits: %s is %s: it is 0, or between %v and %v", name, quantity.String(), least, most)
+		}
+	}
+	if len(l.Limits) > 0 && !l.isolates() {
+		return fmt.Errorf("Local.Limits: a sandbox that nothing isolates could lift them: %w", ErrIsolation)
+	}
+	return nil
+}

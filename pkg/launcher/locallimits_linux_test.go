@@ -1,0 +1,179 @@
+//go:build linux && !race
+
+package launcher_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// A fork bomb of at most a thousand processes, which stay. It prints how many it could make.
+const forkBomb = `exec python3 -c '
+import os, signal
+n = 0
+try:
+    while n < 1000:
+        if os.fork() == 0:
+            os.close(1), os.close(2)
+            os.setsid()
+            signal.pause()
+        n += 1
+except BlockingIOError: pass
+print(n)'`
+
+// A memory hog that takes at most a gigabyte.
+const memoryHog = `exec python3 -c '
+hoard = []
+for _ in range(64): hoard.append(b"x" * (16 << 20))
+print("took all")'`
+
+func limits(processes, memory string) corev1.ResourceList {
+	list := corev1.ResourceList{launcher.ResourceProcesses: resource.MustParse(processes)}
+	if memory != "" {
+		list[corev1.ResourceMemory] = resource.MustParse(memory)
+	}
+	return list
+}
+
+// checkBomb checks that a fork bomb came to something below a limit of 200.
+func checkBomb(t *testing.T, output string) {
+	t.Helper()
+	if n, err := strconv.Atoi(strings.TrimSpace(output)); err != nil || n < 100 || n >= 200 {
+		t.Errorf("the fork bomb says %q, of 200", output)
+	}
+}
+
+// The kernel counts processes by user namespace, and gives root a bound of another kind.
+func TestRlimitsHoldAForkBombInNamespaces(t *testing.T) {
+	t.Run("an ordinary user", func(t *testing.T) {
+		t.Parallel()
+		e := errand{Dir: stage(t), UID: ordinaryUser, Mode: isolation.Mode(isolation.Namespaces), Limits: limits("200", ""), Scripts: []string{forkBomb, "echo serves"}}
+		e.run(t)
+		checkBomb(t, e.outputs[0])
+		if e.errs[1] != nil || e.outputs[1] != "serves\n" {
+			t.Errorf("afterwards, a command printed %q, %v", e.outputs[1], e.errs[1])
+		}
+	})
+	t.Run("root", func(t *testing.T) {
+		t.Parallel()
+		l := launchertest.Local(t)
+		l.Isolation, l.Limits = isolation.Mode(isolation.Namespaces), limits("200", "")
+		s := launch(t, l, launcher.Spec{ID: "a"})
+		other := launch(t, l, launcher.Spec{ID: "b"})
+		if s.Isolation.Bounds == isolation.Unbounded {
+			t.Errorf("it is bounded by %+v", s.Isolation)
+		}
+		checkBomb(t, output(t, s, forkBomb))
+		if err := s.WriteFile(t.Context(), "f", []byte("x"), 0o600); err != nil {
+			t.Errorf("writing a file: %v", err)
+		}
+		if got := output(t, other, "echo serves"); got != "serves" {
+			t.Errorf("in another sandbox a command printed %q", got)
+		}
+	})
+}
+
+// groupsOf returns the directory of version 2 of control groups, and whether it has the controllers of processes and memory.
+func groupsOf(t *testing.T) (dir string, controllers bool) {
+	t.Helper()
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if text, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil {
+			has := strings.Fields(string(text))
+			return dir, containsAll(has, "pids", "memory")
+		}
+	}
+	t.Skip("this machine has no version 2 of control groups")
+	return "", false
+}
+
+func containsAll(list []string, words ...string) bool {
+	for _, w := range words {
+		if !strings.Contains(" "+strings.Join(list, " ")+" ", " "+w+" ") {
+			return false
+		}
+	}
+	return true
+}
+
+// delegate makes a control group, gives it to a user, and returns the one in it for a process of that user.
+func delegate(t *testing.T, dir string, uid int) string {
+	t.Helper()
+	mine := filepath.Join(dir, "podagent-test-"+strconv.Itoa(os.Getpid()))
+	inner := filepath.Join(mine, "session")
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids +memory"), 0)
+	for _, dir := range []string{mine, inner} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("a control group is left: %v", err)
+			}
+		})
+		for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
+			if err := os.Chown(filepath.Join(dir, name), uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return inner
+}
+
+// An ordinary user gets a control group from the system, as a session has it. Root may make groups anyway.
+func TestCgroupHoldsAForkBombAndAMemoryHog(t *testing.T) {
+	dir, controllers := groupsOf(t)
+	if !controllers {
+		t.Skip("the controllers of processes and memory belong to version 1 of control groups on this machine")
+	}
+	t.Run("an ordinary user", func(t *testing.T) {
+		for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+			t.Run(string(level), func(t *testing.T) {
+				e := errand{
+					Dir: stage(t), UID: ordinaryUser, Mode: isolation.Mode(level), Limits: limits("200", "128Mi"), Group: delegate(t, dir, ordinaryUser),
+					Scripts: []string{memoryHog, "echo serves", forkBomb},
+				}
+				e.run(t)
+				if e.errs[0] == nil {
+					t.Errorf("the memory hog %q", e.outputs[0])
+				}
+				if e.errs[1] != nil || e.outputs[1] != "serves\n" {
+					t.Errorf("afterwards, a command printed %q, %v", e.outputs[1], e.errs[1])
+				}
+				checkBomb(t, e.outputs[2])
+			})
+		}
+	})
+	t.Run("root", func(t *testing.T) {
+		eachIsolation(t, func(t *testing.T, l *launcher.Local) {
+			l.Limits = limits("200", "128Mi")
+			s := launch(t, l, launcher.Spec{ID: "a"})
+			other := launch(t, l, launcher.Spec{ID: "b"})
+			if s.Isolation.Bounds != isolation.ControlGroup {
+				t.Fatalf("it is bounded by %+v", s.Isolation)
+			}
+			if out, err := s.Command(t.Context(), "sh", "-c", memoryHog).Output(); err == nil {
+				t.Errorf("the memory hog %q", out)
+			}
+			if got := output(t, s, "echo serves"); got != "serves" {
+				t.Errorf("afterwards, a command printed %q", got)
+			}
+			checkBomb(t, output(t, s, forkBomb))
+			if err := s.WriteFile(t.Context(), "f", []byte("x"), 0o600); err != nil {
+				t.Errorf("writing a file: %v", err)
+			}
+			if got := output(t, other, "echo serves"); got != "serves" {
+				t.Errorf("in another sandbox a command printed %q", got)
+			}
+		})
+	})
+}
