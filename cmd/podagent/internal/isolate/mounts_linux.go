@@ -163,8 +163,8 @@ func treeOf(e landlock.File) (tree, error) {
 	return tree{at: e.Path, fd: fd, dir: info.IsDir()}, nil
 }
 
-// attach puts the tree into the root. Below /tmp that has what the sandbox has made, symbolic links
-// perhaps, so nothing outside of the root is ever followed.
+// attach puts the tree into the root, which is the current directory. Below /tmp that has what the sandbox has
+// made, symbolic links perhaps, so nothing outside of the root is ever followed.
 func (t tree) attach(root *os.Root) error {
 	at := strings.TrimPrefix(t.at, "/")
 	if t.link != "" {
@@ -175,26 +175,36 @@ func (t tree) attach(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	defer place.Close()
-	err = unix.MoveMount(t.fd, "", int(place.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	defer unix.Close(place)
+	err = unix.MoveMount(t.fd, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
 		return &os.PathError{Op: "move_mount", Path: t.at, Err: err}
 	}
 	return nil
 }
 
-// makePlace makes a file or a directory on which something can be mounted, and opens it.
-func makePlace(root *os.Root, path string, dir bool) (*os.File, error) {
+// makePlace makes a file or a directory on which something can be mounted, and opens it. What the sandbox has put
+// there in place of a directory, such as a link to the system's programs, is an error.
+func makePlace(root *os.Root, path string, dir bool) (int, error) {
+	at := path
 	if !dir {
-		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
+		at = filepath.Dir(path)
+	}
+	if err := root.MkdirAll(at, 0o755); err != nil {
+		return -1, err
+	}
+	if !dir {
+		file, err := root.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o444)
+		if err != nil {
+			return -1, err
 		}
-		return root.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o444)
+		file.Close()
 	}
-	if err := root.MkdirAll(path, 0o755); err != nil {
-		return nil, err
+	fd, err := landlock.OpenPath(path)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/" + path, Err: err}
 	}
-	return root.Open(path)
+	return fd, nil
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
