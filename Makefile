@@ -105,7 +105,7 @@ prebuilt:
 # and those that only tests at full size use, because they are large.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 pip=python3-pip ip=iproute2 \
-	jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
+	ssh=openssh-client rsync=rsync jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
 	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless)
 
 needs:
