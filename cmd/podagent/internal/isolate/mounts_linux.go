@@ -151,11 +151,11 @@ func treeOf(e landlock.File) (tree, error) {
 		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
-	switch e.Access {
-	case landlock.Readable:
-		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV
-	case landlock.Writable:
+	if e.Access != landlock.Device {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if e.Access != landlock.Writable { // a device is written to all the same, but root does not change its mode
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		return tree{}, &os.PathError{Op: "mount_setattr", Path: e.Path, Err: err}
@@ -217,7 +217,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 // Files of /proc that are the machine's: some can be changed, or read, by root of the machine, whom the kernel
 // does not tell from root of the sandbox where they have the same number.
 var (
-	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound"}
+	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound", "pressure", "dynamic_debug"}
 	procHidden   = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "latency_stats"}
 	procOfRoot   = []string{"kpagecount", "kpageflags", "kpagecgroup", "pagetypeinfo", "slabinfo", "vmallocinfo"}
 )
