@@ -105,7 +105,7 @@ prebuilt:
 # and those that only tests at full size use, because they are large.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 pip=python3-pip ip=iproute2 \
-	jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
+	ssh=openssh-client rsync=rsync jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
 	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless)
 
 needs:
@@ -224,7 +224,7 @@ contracts: needs sandboxes ## write anew what the tests see of other products' A
 		$$(git grep -l 'contracts\.Record(' -- '*_test.go' ':!test/contracts' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 	$(MAKE) generate
 
-bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools or Scale for one; PUBLISH=1 for the published tables)
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools, Egress, Isolation or Scale for one; PUBLISH=1 for the published tables)
 	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/launcher/remote"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/launcher/remote", "pkg/sshserver"},
 
 	"cmd/orchestrator/internal/serving":   {"internal/reread"},
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
@@ -77,10 +77,12 @@ var mayImport = map[string][]string{
 	"internal/gittest":                  {},
 	"internal/halves":                   {},
 	"internal/recipetest":               {"internal/gittest", "pkg/podapi"},
+	"pkg/egress/internal/mask":          {},
 	"pkg/egress/internal/sessionca":     {},
 	"pkg/egress/internal/trust":         {"pkg/egress/internal/sessionca", "pkg/fsops", "pkg/podapi"},
 	"pkg/egress/farend":                 {"internal/halves", "internal/delay", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/wire"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
+	"pkg/sshserver":                     {"internal/halves", "pkg/podapi", "pkg/fsops"},
 	"pkg/tools/secret":                  {},
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
@@ -89,7 +91,7 @@ var mayImport = map[string][]string{
 	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/egress":                        {"internal/halves", "pkg/egress/farend", "pkg/egress/internal/sessionca", "pkg/egress/internal/trust", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
+	"pkg/egress":                        {"internal/halves", "pkg/egress/farend", "pkg/egress/internal/mask", "pkg/egress/internal/sessionca", "pkg/egress/internal/trust", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/podapi/isolation":              {},
 	"pkg/podapi/wayout":                 {},
 	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/opener", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch", "pkg/procfs"},
@@ -111,7 +113,7 @@ var mayImport = map[string][]string{
 var neverReach = map[string][]string{
 	"cmd/podagent": {"k8s.io/", "sigs.k8s.io/"},
 	"pkg/fsops":    {"google.golang.org/", "k8s.io/", "sigs.k8s.io/"},
-	"pkg/launcher": {"github.com/prometheus/", "go.opentelemetry.io/", "github.com/danielgtaylor/"},
+	"pkg/launcher": {"github.com/prometheus/", "go.opentelemetry.io/", "github.com/danielgtaylor/", "golang.org/x/crypto/ssh"},
 	"pkg/gateway":  {"github.com/prometheus/", "go.opentelemetry.io/"},
 }
 

@@ -92,6 +92,9 @@ func exitStatus(ctx context.Context, err error) int {
 	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
 		return commandStatus(exit.ExitStatus)
 	}
+	if program, ok := errors.AsType[*programError](err); ok {
+		return program.status
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -184,6 +187,9 @@ func report(ctx context.Context, stderr io.Writer, err error) {
 	}
 	if err == nil || errors.Is(err, render.ErrNothing) || errors.Is(err, render.ErrIncomplete) || interruption(ctx, err) != 0 {
 		return
+	}
+	if errors.As(err, new(*programError)) {
+		return // it has said what there is to say
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
 		switch exit.Reason {

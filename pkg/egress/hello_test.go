@@ -44,16 +44,19 @@ func inRecordsOf(n int, hello []byte) (records []byte) {
 	return records
 }
 
-func TestHellosForAnotherHost(t *testing.T) {
+// sentHello is what a client sends first in a tunnel to a host.
+type sentHello struct {
+	what   string
+	rules  string
+	host   string
+	sent   []byte
+	reason string // "" if it passes
+}
+
+func sentHellos(t *testing.T) []sentHello {
 	hello := func(name string) []byte { return helloFor(t, &tls.Config{ServerName: name, InsecureSkipVerify: true}) }
 	alert := []byte{21, 3, 1, 0, 2, 1, 90} // a warning, which some servers skip
-	for _, c := range []struct {
-		what   string
-		rules  string
-		host   string
-		sent   []byte
-		reason string // "" if it passes
-	}{
+	return []sentHello{
 		{"the host itself", "allowed.test=ADDRESS", "allowed.test", hello("allowed.test"), ""},
 		{"the host in other letters", "allowed.test=ADDRESS", "ALLOWED.test.", hello("Allowed.TEST"), ""},
 		{"another host", "allowed.test=ADDRESS", "allowed.test", hello("evil.test"), `asks for "evil.test" (SNI), and allowed.test was asked for`},
@@ -69,7 +72,11 @@ func TestHellosForAnotherHost(t *testing.T) {
 		{"TLS that is none", "allowed.test=ADDRESS", "allowed.test", []byte("\x16\x03\x01\x00\x05hello, world"), "cannot read the TLS hello"},
 		{"an endless hello", "allowed.test=ADDRESS", "allowed.test", bytes.Repeat(inRecordsOf(1<<14, append(make([]byte, 5), append([]byte{1, 0, 255, 255}, make([]byte, 1<<14-4)...)...)), 8), "cannot read the TLS hello"},
 		{"no TLS at all", "allowed.test=ADDRESS", "allowed.test", []byte("SSH-2.0-test\r\n"), ""},
-	} {
+	}
+}
+
+func TestHellosForAnotherHost(t *testing.T) {
+	for _, c := range sentHellos(t) {
 		t.Run(c.what, func(t *testing.T) {
 			got := make(chan []byte, 1)
 			port := serveEach(t, func(conn *net.TCPConn) {
@@ -78,32 +85,34 @@ func TestHellosForAnotherHost(t *testing.T) {
 			})
 			rules := strings.NewReplacer("ADDRESS", fmt.Sprintf("127.0.0.1:%d", port), "PORT", fmt.Sprint(port)).Replace(c.rules)
 			f := newFront(t, Options{}, strings.Fields(rules)...)
-			response, conn := f.connect(t, fmt.Sprintf("%s:%d", c.host, port))
-			if response.StatusCode != 200 {
-				t.Fatal(response.Status)
-			}
+			conn := f.tunnel(t, c.host, port)
 			go func() {
 				_, _ = conn.Write(c.sent)
 				_ = conn.CloseWrite()
 			}()
 			answer, err := io.ReadAll(conn)
-			sent := <-got
-			if c.reason == "" {
-				if !bytes.Equal(sent, c.sent) || err != nil {
-					t.Errorf("the host got %d bytes of %d, and the client %v", len(sent), len(c.sent), err)
-				}
-				return
-			}
-			if len(sent) > 0 {
-				t.Errorf("the host got %q", sent)
-			}
-			if err == nil && !bytes.Equal(answer, accessDenied) {
-				t.Errorf("the client got %q", answer)
-			}
-			if d := f.decision(1); d.Verdict != Denied || d.ID != f.decision(0).ID || !strings.Contains(d.Reason, c.reason) {
-				t.Errorf("got %+v, want %q", d, c.reason)
-			}
+			c.check(t, f, <-got, answer, err)
 		})
+	}
+}
+
+// check compares what the host got of a hello, and what the client did, with what is wanted.
+func (c *sentHello) check(t *testing.T, f *front, got, answer []byte, err error) {
+	t.Helper()
+	if c.reason == "" {
+		if !bytes.Equal(got, c.sent) || err != nil {
+			t.Errorf("the host got %d bytes of %d, and the client %v", len(got), len(c.sent), err)
+		}
+		return
+	}
+	if len(got) > 0 {
+		t.Errorf("the host got %q", got)
+	}
+	if err == nil && !bytes.Equal(answer, accessDenied) {
+		t.Errorf("the client got %q", answer)
+	}
+	if d := f.decision(1); d.Verdict != Denied || d.ID != f.decision(0).ID || !strings.Contains(d.Reason, c.reason) {
+		t.Errorf("got %+v, want %q", d, c.reason)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"sync"
 
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
@@ -115,7 +116,7 @@ type openedTLS struct {
 	conn   *clientConn
 	to     target
 	bound  []*held
-	mask   *mask // of bound
+	mask   *mask.Mask // of bound
 	dial   func(context.Context) (net.Conn, error)
 
 	once  sync.Once

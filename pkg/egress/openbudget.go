@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 )
 
 // budget bounds what the requests in opened TLS hold, of one sandbox and of all together.
@@ -53,11 +55,11 @@ func (b *budget) take(ctx context.Context, n int64) (give func(), err error) {
 	return give, nil
 }
 
-// requestCost is what a request to a host with these secrets can hold: the piece of its answer
+// requestCost is what a request to a host with the secrets of a mask can hold: the piece of its answer
 // that passes, what is searched and held back of it, and its part of the windows of its
 // connections.
-func (m *mask) requestCost() int64 {
-	return openBuffer + 2*maskPiece + 2*int64(m.hold) + (openConnBuffer+hostConnBuffer)/openStreams
+func requestCost(m *mask.Mask) int64 {
+	return openBuffer + 2*mask.Piece + 2*int64(m.Hold()) + (openConnBuffer+hostConnBuffer)/openStreams
 }
 
 var openBuffers = sync.Pool{New: func() any { return new([openBuffer]byte) }}

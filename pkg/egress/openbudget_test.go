@@ -84,7 +84,7 @@ func TestStreamsBeyondTheBudgetWait(t *testing.T) {
 		http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
-	most := int(mostHeldBySandbox / newMask(o.secrets.all).requestCost())
+	most := int(mostHeldBySandbox / requestCost(newMask(o.secrets.all)))
 	client := o.client(t, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

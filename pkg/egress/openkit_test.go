@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
@@ -263,7 +264,7 @@ func (o *opened) sighted(t testing.TB) string {
 // hides fails the test if a text has the secret.
 func hides(t testing.TB, text string) {
 	t.Helper()
-	for _, s := range spellings(theValue) {
+	for _, s := range mask.Spellings(theValue) {
 		if strings.Contains(text, s) {
 			t.Errorf("the secret is in the sandbox: %.300q", text)
 			return

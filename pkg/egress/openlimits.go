@@ -1,6 +1,10 @@
 package egress
 
-import "time"
+import (
+	"time"
+
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
+)
 
 // The bounds of opened TLS, each with its reason.
 const (
@@ -9,7 +13,7 @@ const (
 	maxSecrets = 64
 	// minValue is the least length of a secret in bytes. Shorter ones can be guessed, and
 	// occur by chance in what hosts answer.
-	minValue = 8
+	minValue = mask.Least
 	// maxValue is the greatest length of a secret in bytes. Servers refuse longer headers:
 	// most of more than 8 or 16 KiB.
 	maxValue = 16 << 10
@@ -53,8 +57,4 @@ const (
 	// each has a header of up to maxOpenHeader.
 	mostWaiting = 64
 	openWait    = 30 * time.Second
-	// maskPiece is how much of an answer is searched at once, in bytes, or more for long secrets.
-	maskPiece = 16 << 10
-	// maskStep rounds what is held back, so that it does not show a secret's length.
-	maskStep = 64
 )

@@ -1,15 +1,13 @@
 package egress
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 )
 
 func TestAnswersShowNoSecret(t *testing.T) {
@@ -19,7 +17,7 @@ func TestAnswersShowNoSecret(t *testing.T) {
 		o.host(t, theHost, host)
 		p := o.placeholder("TOKEN")
 		client := o.client(t, http2)
-		for i, text := range append(spellings(theValue), basic("somebody:"+theValue)) {
+		for i, text := range append(mask.Spellings(theValue), basic("somebody:"+theValue)) {
 			host.answer = func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json; charset=utf-8")
 				w.Header().Set("X-Echo", r.Header.Get("Authorization"))
@@ -71,20 +69,6 @@ func TestHintsAndUpgradesShowNoSecret(t *testing.T) {
 	hides(t, string(got))
 }
 
-// What code sees before the rest of a text comes must not tell how a secret begins.
-func TestHeldBackBytesTellNothing(t *testing.T) {
-	o := newOpened(t, theSecret(t))
-	m := newMask(o.secrets.all)
-	for _, before := range []string{"", "words and words ", strings.Repeat("x", 500), "a line\n"} {
-		for i := range len(theValue) {
-			right, wrong := before+theValue[:i], before+strings.Repeat("#", i)
-			if m.sure([]byte(right)) != m.sure([]byte(wrong)) {
-				t.Fatalf("%d bytes of the secret are told from others", i)
-			}
-		}
-	}
-}
-
 func TestLinesAreNotHeldBack(t *testing.T) {
 	both(t, func(t *testing.T, http2 bool) {
 		next := make(chan string)
@@ -112,110 +96,5 @@ func TestLinesAreNotHeldBack(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		}
-	})
-}
-
-// However long a host, or a client that reads slowly, pauses in a secret: no part of it passes.
-func TestNoPauseSplitsASecret(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMask([]*held{newHeld(theSecret(t), nil)})
-		w := httptest.NewRecorder()
-		a := &maskedAnswer{ResponseWriter: w, mask: m}
-		a.WriteHeader(200)
-		for i := range theValue {
-			fmt.Fprint(a, "text "+theValue[:i])
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if got := w.Body.String(); got != "text " {
-				t.Fatalf("after %d bytes %q passed", i, got)
-			}
-			fmt.Fprint(a, theValue[i:]+"\n")
-			if got := w.Body.String(); got != "text "+strings.Repeat("*", len(theValue))+"\n" {
-				t.Fatalf("%q", got)
-			}
-			w.Body.Reset()
-		}
-		fmt.Fprint(a, "the end")
-		if a.close(true); w.Body.String() != "the end" {
-			t.Errorf("at the end %q", w.Body)
-		}
-	})
-}
-
-// Secrets with blanks or brackets are not split by those.
-func TestWhatSecretsHaveBreaksNothing(t *testing.T) {
-	for _, value := range []string{"Bearer two words", "{\"key\": \"json-value\"}", "with\ttabs\tin it", "user:password"} {
-		s := theSecret(t)
-		s.Value = []byte(value)
-		m := newMask([]*held{newHeld(s, nil)})
-		for i := range value {
-			if n := m.sure([]byte("\n" + value[:i])); n != 1 {
-				t.Errorf("of %q %d bytes pass", value[:i], n-1)
-			}
-		}
-	}
-}
-
-// What is not text, or is compressed, passes as it is.
-func TestOtherBodiesPassAsTheyAre(t *testing.T) {
-	o := newOpened(t, theSecret(t))
-	for kind, want := range map[string]bool{
-		"": true, "text/html; charset=x": true, "application/vnd.api+json": true, "image/svg+xml": true, "text/event-stream": true,
-		"application/x-ndjson": true, "multipart/mixed": true, "message/http": true, "application/x-www-form-urlencoded": true, "a;b;c": true,
-		"application/octet-stream": false, "application/grpc": false, "application/grpc+proto": false, "image/png": false,
-		"application/x-git-upload-pack-result": false, "application/zip": false, "video/mp4": false,
-	} {
-		if got := newMask(o.secrets.all).covers(http.Header{"Content-Type": {kind}}); got != want {
-			t.Errorf("%q: %v", kind, got)
-		}
-	}
-	if newMask(o.secrets.all).covers(http.Header{"Content-Type": {"text/plain"}, "Content-Encoding": {"gzip"}}) {
-		t.Error("compressed text is searched")
-	}
-	if newMask(nil).covers(http.Header{}) {
-		t.Error("a text is searched for nothing")
-	}
-}
-
-// FuzzMask splits a text with secrets into pieces of all sizes: none comes through, the
-// rest does, and no length changes.
-func FuzzMask(f *testing.F) {
-	f.Add([]byte("a@b@@\n@"), byte(3), byte(0))
-	f.Add([]byte("@@@@@@@@@@@"), byte(1), byte(5))
-	f.Add(bytes.Repeat([]byte("long text "), 100), byte(255), byte(9))
-	all := spellings(theValue)
-	m := newMask([]*held{newHeld(theSecret(f), nil)})
-	f.Fuzz(func(t *testing.T, text []byte, size, which byte) {
-		spelling := []byte(all[int(which)%len(all)])
-		text = bytes.ReplaceAll(text, []byte("@"), spelling)
-		if len(text) > 2<<10 {
-			return // of single bytes, it would take seconds
-		}
-		w := httptest.NewRecorder()
-		a := &maskedAnswer{ResponseWriter: w, mask: m}
-		a.WriteHeader(200)
-		for rest := text; len(rest) > 0; {
-			n := min(int(size)+1, len(rest))
-			if _, err := a.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
-			if len(a.held) > m.hold {
-				t.Fatalf("%d bytes are held back", len(a.held))
-			}
-			rest = rest[n:]
-		}
-		a.close(true)
-		whole := bytes.Clone(text)
-		m.cover(whole)
-		got := w.Body.Bytes()
-		if !bytes.Equal(got, whole) {
-			t.Fatalf("in pieces %q, as a whole %q", got, whole)
-		}
-		for i := range got {
-			if got[i] != text[i] && got[i] != '*' {
-				t.Fatalf("%q became %q", text, got)
-			}
-		}
-		hides(t, string(got))
 	})
 }

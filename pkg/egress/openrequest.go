@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 )
 
 // ServeHTTP passes on a request to the host.
@@ -22,7 +24,7 @@ func (x *openedTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(w, r, status, why)
 		return
 	}
-	give, err := x.opener.budget.take(r.Context(), x.mask.requestCost())
+	give, err := x.opener.budget.take(r.Context(), requestCost(x.mask))
 	if err != nil {
 		x.refuse(w, r, http.StatusServiceUnavailable, err.Error())
 		return
@@ -47,15 +49,15 @@ func (x *openedTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		_ = http.NewResponseController(w).EnableFullDuplex() // hosts may answer while they read
 	}
-	answer := &maskedAnswer{ResponseWriter: w, mask: x.mask.with(done.texts)}
+	answer := &mask.Answer{ResponseWriter: w, Mask: x.mask.With(done.texts)}
 	whole := false
 	defer func() {
-		answer.close(whole)
+		answer.Close(whole)
 		if !whole && r.ProtoMajor == 1 {
 			x.conn.reset() // so that a cut body of HTTP/1.0 does not look whole
 		}
 	}()
-	x.proxy.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), maskKey{}, answer.mask)))
+	x.proxy.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), maskKey{}, answer.Mask)))
 	whole = true
 }
 
@@ -167,8 +169,8 @@ func onlyWebSockets(h http.Header) {
 // upgraded masks the header of an answer after which the connection is another protocol's.
 // The other answers pass by WriteHeader.
 func (x *openedTLS) upgraded(r *http.Response) error {
-	if m, ok := r.Request.Context().Value(maskKey{}).(*mask); ok && r.StatusCode == http.StatusSwitchingProtocols {
-		m.header(r.Header)
+	if m, ok := r.Request.Context().Value(maskKey{}).(*mask.Mask); ok && r.StatusCode == http.StatusSwitchingProtocols {
+		m.Header(r.Header)
 	}
 	return nil
 }

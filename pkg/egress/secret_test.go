@@ -101,7 +101,7 @@ func TestValuesOfSecretsAreNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, v := range []any{secrets, &secrets[0], struct{ Secrets []Secret }{secrets}, set, set.all[0], newMask(set.all).hold, &tlsOpener{secrets: set}} {
+	for _, v := range []any{secrets, &secrets[0], struct{ Secrets []Secret }{secrets}, set, set.all[0], newMask(set.all).Hold(), &tlsOpener{secrets: set}} {
 		fmt.Fprintf(&all, "%v %+v %#v %s %q %x %d\n", v, v, v, v, v, v, v)
 		slog.New(slog.NewTextHandler(&all, nil)).Info("", "v", v)
 		slog.New(slog.NewJSONHandler(&all, nil)).Info("", "v", v)

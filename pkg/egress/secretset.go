@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podagent/podagent/pkg/egress/internal/mask"
 	"github.com/podagent/podagent/pkg/egress/internal/trust"
 )
 
@@ -14,7 +15,7 @@ type held struct {
 	Secret
 	placeholder string
 	value       func() string // a function, because package fmt cannot print it
-	needles     func() []needle
+	needles     func() []mask.Needle
 }
 
 // secretSet has the secrets of a session. A nil set is empty. It never changes.
@@ -49,10 +50,19 @@ func newSecretSet(secrets []Secret, seed []byte) (*secretSet, error) {
 func newHeld(s Secret, seed []byte) *held {
 	value := string(s.Value)
 	h := &held{Secret: s, placeholder: s.placeholder(seed), value: func() string { return value }}
-	needles := needlesOf(value, h.placeholder)
-	h.needles = func() []needle { return needles }
+	needles := mask.Needles(value, h.placeholder)
+	h.needles = func() []mask.Needle { return needles }
 	h.Value, h.Hosts, h.Headers = nil, slices.Clone(s.Hosts), slices.Clone(s.Headers)
 	return h
+}
+
+// newMask returns a mask for secrets.
+func newMask(secrets []*held) *mask.Mask {
+	var all [][]mask.Needle
+	for _, s := range secrets {
+		all = append(all, s.needles())
+	}
+	return mask.New(all...)
 }
 
 // list returns the secrets.

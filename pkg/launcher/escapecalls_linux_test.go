@@ -223,6 +223,12 @@ var changingCalls = map[string]escapeCall{
 		_, err := c.Write(ctx, fmt.Sprint(e.process.where["terminal"]), strings.NewReader("x"), fsops.WriteOptions{})
 		return "it writes", err
 	},
+	"a terminal": func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, silent)
+		defer cancel()
+		_, err := c.ReadFile(ctx, fmt.Sprint(e.process.where["terminal"]))
+		return "it reads", err
+	},
 	"writing whom the kernel kills first": func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
 		_, err := c.Write(ctx, fmt.Sprintf("/proc/%v/oom_score_adj", e.process.where["pid"]), strings.NewReader("901"), fsops.WriteOptions{})
 		return "it writes", err

@@ -51,7 +51,7 @@ func (e *escapee) facts(p *escapePair, at isolation.Level) ([]byte, error) {
 		"files": map[string]string{
 			"run": filepath.Join(e.Run, "f"), "tmp": e.Temp, "record": filepath.Join(dir, "sandbox.json"), "log": filepath.Join(dir, "agent.log"),
 			"neighbour": filepath.Join(p.neighbour.Workdir, "secret"), "neighbour home": besideHome,
-			"among": filepath.Join(e.launcher.StateDir, "new"), "beside": filepath.Join(dir, "new"), "program": e.launcher.Agent, "system": "/usr/lib/os-release",
+			"among": filepath.Join(e.launcher.StateDir, "new"), "beside": filepath.Join(dir, "new"), "pipe": filepath.Join(e.readable(), "pipe"), "readable": filepath.Join(e.readable(), "f"), "program": e.launcher.Agent, "system": "/usr/lib/os-release",
 		},
 	})
 }
@@ -66,7 +66,7 @@ func (e *escapee) mark() string { return "mark-" + e.digest()[:16] }
 func (e *escapee) sockets(p *escapePair) map[string]string {
 	sockets := map[string]string{
 		"run": filepath.Join(e.Run, "docker.sock"), "tmp": e.path("bus"), "home": e.path("home/agent.S"),
-		"passing": e.path("passing"), "messages": e.path("messages"),
+		"passing": e.path("passing"), "messages": e.path("messages"), "readable": filepath.Join(e.readable(), "S"), "pipe": filepath.Join(e.readable(), "pipe"),
 	}
 	if p != nil {
 		sockets["agent"] = filepath.Join(filepath.Dir(p.Workdir), "agent.sock")

@@ -16,10 +16,10 @@ type escapeException struct {
 	// rare says for whom the try may lead nowhere even without isolation, for want of rights, or of something
 	// that systems need not have.
 	rare escapeUsers
-	// page are words of docs/isolation.md, if the level landlock does not stop the try of these users: then it
-	// must lead out there. The level namespaces stops all.
-	page string
-	of   escapeUsers
+	// These are words of docs/isolation.md, if the level does not stop the try of the users: then it must lead out
+	// there.
+	landlock, namespaces string
+	of                   escapeUsers
 }
 
 type escapeUsers []string
@@ -32,10 +32,13 @@ var (
 
 // words are those of the page about the try.
 func (e escapeException) words(level isolation.Level, user escapeUser) string {
-	if level == isolation.Landlock && slices.Contains(e.of, user.name) {
-		return e.page
+	switch {
+	case !slices.Contains(e.of, user.name):
+		return ""
+	case level == isolation.Landlock:
+		return e.landlock
 	}
-	return ""
+	return e.namespaces
 }
 
 func (e escapeException) check(t *testing.T, level isolation.Level, user escapeUser, control, within *escapeResult) {
@@ -61,7 +64,7 @@ func (e escapeException) check(t *testing.T, level isolation.Level, user escapeU
 var escapeExceptions = func() map[string]escapeException {
 	all := map[string]escapeException{}
 	for name, words := range notStopped {
-		all[name] = escapeException{page: words, of: ofAnybody}
+		all[name] = escapeException{landlock: words, of: ofAnybody}
 	}
 	for name, e := range stoppedForSome {
 		all[name] = e
@@ -81,8 +84,10 @@ const (
 	byNames    = "size, mode, times, extended attributes, and where a symbolic link leads"
 	byEntering = "A directory can be entered and watched"
 	byProc     = "and the names of your keys (`keyctl`) and of sockets"
-	byModes    = "Modes, owners, times and extended attributes of files that you own can be changed"
+	byModes    = "Modes, owners and extended attributes of files that you own, and times of those that you may write, can be changed"
 	byIPC      = "- SysV IPC,"
+	byReading  = "A socket in it can be connected to, and what can be read can be locked (`flock`)"
+	byChmod    = "By `chmod` it can change modes of what it sees of the system at the level `landlock`"
 	byRoot     = "It reads what root alone may read outside of `/etc`"
 )
 
@@ -112,31 +117,37 @@ var notStopped = map[string]string{
 	"the network's interfaces":    "Its interfaces can be seen",
 	"call: a port of the machine": "a call to a port of the sandbox does reach: whatever listens there on the machine's loopback",
 
-	"changing a mode":                  byModes,
-	"changing the mode of a directory": byModes,
-	"changing times":                   byModes,
-	"changing an attribute":            byModes,
-	"removing an attribute":            byModes,
-	"call: changing a mode":            byModes,
-	"call: changing a mode by a link":  byModes,
+	"changing a mode":                        byModes,
+	"changing the mode of a directory":       byModes,
+	"changing times":                         byModes,
+	"changing an attribute":                  byModes,
+	"removing an attribute":                  byModes,
+	"changing the modes of what it may read": byModes,
+	"the times of a device":                  byModes,
+	"call: changing a mode":                  byModes,
+	"call: changing a mode by a link":        byModes,
 
 	"shared memory of System V": byIPC,
 	"a queue of System V":       byIPC,
 	"semaphores of System V":    byIPC,
 }
 
-// stoppedForSome are those that it stops for the others.
+// stoppedForSome are those that it stops for the others, or only the other level does not stop.
 var stoppedForSome = map[string]escapeException{
-	"changing an owner":                {page: byModes, of: ofOrdinary},
-	"the processors of a process":      {page: "On which processors your processes run (`taskset`) can be changed", of: ofOrdinary},
-	"changing the modes of the system": {page: "By `chmod` it can change modes of what it sees of the system at the level `landlock`", of: ofRootOnly},
-	"reading /proc/slabinfo":           {page: byRoot, of: ofRootOnly},
-	"reading /proc/vmallocinfo":        {page: byRoot, of: ofRootOnly},
+	"a socket in what it may read":     {landlock: byReading, namespaces: byReading, of: ofAnybody},
+	"a lock of what it may read":       {landlock: byReading, namespaces: byReading, of: ofAnybody},
+	"a pipe in what it may read":       {namespaces: "at the level `namespaces` a pipe in it can be written to", of: ofAnybody},
+	"the mode of a device":             {landlock: byChmod, of: ofRootOnly},
+	"changing an owner":                {landlock: byModes, of: ofOrdinary},
+	"the processors of a process":      {landlock: "On which processors your processes run (`taskset`) can be changed", of: ofOrdinary},
+	"changing the modes of the system": {landlock: byChmod, of: ofRootOnly},
+	"reading /proc/slabinfo":           {landlock: byRoot, of: ofRootOnly},
+	"reading /proc/vmallocinfo":        {landlock: byRoot, of: ofRootOnly},
 }
 
 // lacking are tries of what systems, and calls, need not have, so that they may lead nowhere anywhere.
 var lacking = []string{
-	"a disk", "a disk that it makes", "input for its own terminal", "input for a terminal outside",
+	"a disk", "a disk that it makes", "input for its own terminal", "input for a terminal outside", "the parent of its namespaces",
 	"a module of the kernel", "the end of a module", "another kernel", "another kernel from a file",
 	"the kernel's ciphers", "reading /proc/kcore", "a core of a process",
 	"the device /dev/hwrng", "the device /dev/mem", "the device /dev/rtc0", "the device /dev/uinput", "the device /dev/fuse",
@@ -150,7 +161,7 @@ var lacking = []string{
 	// Calls look at no files that stand for something else, at any level.
 	"call: reading a file that a process has open", "call: reading a key by a process's directory",
 	"call: reading a key by a process's root", "call: reading a key by its process's root",
-	"call: writing a setting of the kernel", "call: writing a terminal", "call: writing whom the kernel kills first",
+	"call: a terminal", "call: writing a setting of the kernel", "call: writing a terminal", "call: writing whom the kernel kills first",
 }
 
 // ofRoot are tries of what only root may do. Nobody else can look into the agent either.
@@ -164,6 +175,7 @@ var ofRoot = []string{
 	"writing /proc/sys/kernel/core_pattern", "writing /proc/sys/kernel/hostname", "writing /proc/sys/kernel/randomize_va_space",
 	"writing /proc/sys/net/ipv4/ip_forward", "writing /proc/sys/vm/drop_caches", "writing /proc/sys/vm/overcommit_memory",
 	"writing /sys/class/mem/null/uevent",
+	"any file of /sys for writing", "any file of /proc for writing", "the mode of a device", "the threads of the agent",
 	"a descriptor of the agent", "a file that is open in the agent", "the directory of the agent", "the environment of the agent",
 	"the maps of the agent", "the memory of the agent", "the program of the agent", "the root of the agent", "tracing the agent",
 }

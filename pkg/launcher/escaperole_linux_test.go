@@ -128,15 +128,15 @@ func (e *escapee) tryCommands(ctx context.Context, p *escapePair, at isolation.L
 		}
 		cmd := exec.CommandContext(ctx, "python3", e.path("escape/escape.py"), e.path("facts.json"))
 		cmd.Dir = e.path("work")
+		cmd.Stderr = os.Stderr
 		out, err = cmd.Output()
 	} else {
 		if err := p.WriteFile(ctx, "facts.json", facts, 0o600); err != nil {
 			return err
 		}
-		out, err = p.Command(ctx, "python3", "escape/escape.py", "facts.json").Output()
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		cmd := p.Command(ctx, "python3", "escape/escape.py", "facts.json")
+		cmd.Stderr = os.Stderr
+		out, err = cmd.Output()
 	}
 	if err != nil {
 		return err

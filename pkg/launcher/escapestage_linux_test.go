@@ -84,12 +84,12 @@ func (s *escapeStage) makeHome() error {
 		err = errors.Join(err, os.MkdirAll(s.path(dir), 0o755))
 	}
 	for path, text := range map[string]string{
-		s.key(): s.Secret, s.Temp: s.Secret, filepath.Join(s.Run, "f"): s.Secret, s.path("home/secret"): s.Secret,
+		s.key(): s.Secret, s.Temp: s.Secret, filepath.Join(s.Run, "f"): s.Secret, s.path("home/secret"): s.Secret, s.path("readable/f"): "",
 		s.path("home/bin/tool"): "#!/bin/sh\necho " + s.Secret,
 	} {
 		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o700))
 	}
-	return errors.Join(err, os.Symlink(".ssh/id", s.path("home/link")), unix.Setxattr(s.key(), "user.secret", []byte(s.Secret), 0))
+	return errors.Join(err, unix.Mkfifo(s.path("readable/pipe"), 0o600), os.Symlink(".ssh/id", s.path("home/link")), unix.Setxattr(s.key(), "user.secret", []byte(s.Secret), 0))
 }
 
 // makePrograms copies programs to where the user can run them.

@@ -20,9 +20,7 @@ import (
 // A pod's name is made from the sandbox's id; package podmeta names its labels and
 // annotations. Its workspace is an emptyDir, which ends with the pod, unless the Spec says
 // otherwise: see [Workspace]. Its agent answers only the identity that launched it; another
-// gets [ErrOtherKey].
-//
-// The zero value is ready to use. Fields must not change after a call.
+// gets [ErrOtherKey]. The zero value is ready to use. Fields must not change after a call.
 type Kubernetes struct {
 	Config     *rest.Config // reaches the API server; if it is nil, the next three say how
 	Kubeconfig string       // a path; empty means $KUBECONFIG, ~/.kube/config, or a pod's account

@@ -10,9 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Preflight finds out what would prevent launches with spec. It makes nothing: only
-// [Kubernetes.Check] tries a pod. A host should not go on after a Failed finding, whose
-// Advice names the command that helps. It ends with ctx.
+// Preflight finds what would prevent launches with spec, and makes nothing: Check tries
+// a pod. Do not go on after a Failed finding: its Advice helps.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(

@@ -18,8 +18,8 @@ import (
 )
 
 // NotedPod returns the pod that [Kubernetes.Resume] would make from the note in the claim,
-// whoever wrote that, the note's digest, and whether this identity sealed its environment.
-// The error says why it cannot be signed.
+// whoever wrote that, its digest, and whether this identity sealed its
+// environment. The error says why it cannot be signed.
 func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, digest string, sealed bool, err error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -6,8 +6,9 @@
 //
 // "make bench" in the project's root runs all groups. Each group is a benchmark:
 // BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart, BenchmarkMany,
-// BenchmarkCost, BenchmarkTools and BenchmarkScale. At the end it prints a table of all
-// measurements. "make bench-check" fails if a ratio misses its target.
+// BenchmarkCost, BenchmarkTools, BenchmarkScale, and those whose names begin with
+// BenchmarkEgress, BenchmarkGateway and BenchmarkIsolation. At the end it prints a table of
+// all measurements. "make bench-check" fails if a ratio misses its target.
 //
 // The package consists of tests, because it uses the tests' own way to make
 // sandboxes. It is its own module, so that its peers do not become dependencies of

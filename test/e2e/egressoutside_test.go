@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -151,20 +152,44 @@ func lastOf(prefix netip.Prefix) netip.Addr {
 // leaveBy tries all ways from a pod, and returns what came of each. There are more words.
 func (o *outside) leaveBy(t *testing.T, s *launcher.Sandbox, words ...string) map[string]string {
 	t.Helper()
-	var in strings.Builder
-	replacer := strings.NewReplacer(slices.Concat(o.words, words)...) // it leaves what the program replaces
 	all := allEgressWays()
-	for _, w := range all {
-		fmt.Fprintf(&in, "%s\t%s\n", w.name, replacer.Replace(w.try))
-	}
-	out, errOut, _ := harness.Run(t, s, "exec ./leave", func(cmd *podapi.Cmd) { cmd.Stdin = strings.NewReader(in.String()) })
-	results := map[string]string{}
-	for line := range strings.Lines(out) {
-		name, result, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		results[name] = result
-	}
+	in := o.triesOf(all, words...)
+	out, errOut, _ := harness.Run(t, s, "exec ./leave", func(cmd *podapi.Cmd) { cmd.Stdin = strings.NewReader(in) })
+	results := resultsIn(out)
 	if len(results) != len(all) {
 		t.Fatalf("%d of %d tries were made: %s", len(results), len(all), errOut)
+	}
+	return results
+}
+
+// leaveAsRoot tries from the node the ways that root has.
+func (o *outside) leaveAsRoot(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), harness.ProgramFile(t, "test/e2e/testdata/leave"))
+	cmd.Stdin = strings.NewReader(o.triesOf(slices.DeleteFunc(allEgressWays(), func(w egressWay) bool { return !w.root })))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resultsIn(string(out))
+}
+
+// triesOf is the input of the program that makes tries.
+func (o *outside) triesOf(ways []egressWay, words ...string) string {
+	var in strings.Builder
+	replacer := strings.NewReplacer(slices.Concat(o.words, words)...) // it leaves what the program replaces
+	for _, w := range ways {
+		fmt.Fprintf(&in, "%s\t%s\n", w.name, replacer.Replace(w.try))
+	}
+	return in.String()
+}
+
+// resultsIn is what came of each try.
+func resultsIn(output string) map[string]string {
+	results := map[string]string{}
+	for line := range strings.Lines(output) {
+		name, result, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		results[name] = result
 	}
 	return results
 }

@@ -17,6 +17,8 @@ type egressWay struct {
 	// rare says that pods lack what the try needs whatever the network is, or may lack it. All others
 	// lead out of a pod that is left open.
 	rare bool
+	// root says that a program of root on the node has what pods lack, if its kernel does.
+	root bool
 	// want is a part of what comes of the try, where something says why it refuses it.
 	want string
 	// fence and all are words of docs/egress.md, if the level landlock, or both, do not stop the way:
@@ -56,10 +58,10 @@ var egressWays = []egressWay{
 	{name: "TCP to another pod", try: bySocket(inet, stream, 0, "{pod}")},
 	{name: "TCP to the DNS", try: bySocket(inet, stream, 0, "{dns}")},
 	{name: "TCP from the agent's port", try: bySocket(inet, stream, 0, "{node}", "from=7463"), rare: true},
-	{name: "TCP from a low port", try: bySocket(inet, stream, 0, "{node}", "from=53"), rare: true},
+	{name: "TCP from a low port", try: bySocket(inet, stream, 0, "{node}", "from=53"), rare: true, root: true},
 	{name: "TCP by a device", try: bySocket(inet, stream, 0, "{node}", "device=eth0")},
-	{name: "TCP with a mark", try: bySocket(inet, stream, 0, "{node}", "mark=16384"), rare: true},
-	{name: "TCP from another's address", try: bySocket(inet, stream, 0, "{node}", "transparent"), rare: true},
+	{name: "TCP with a mark", try: bySocket(inet, stream, 0, "{node}", "mark=16384"), rare: true, root: true},
+	{name: "TCP from another's address", try: bySocket(inet, stream, 0, "{node}", "transparent"), rare: true, root: true},
 	{name: "TCP without a handshake", try: bySocket(inet, stream, 0, "{node}", "repair"), rare: true},
 	{name: "TCP by a route of its own", try: bySocket(inet, stream, 0, "{node}", "route"), rare: true},
 	{name: "fast open", try: bySocket(inet, stream, 0, "{node}", "fastopen")},
@@ -79,8 +81,8 @@ var egressWays = []egressWay{
 	{name: "a tunnel by the cluster's DNS", try: bySocket(inet, datagrams, 0, "{dns}")},
 	{name: "a name of the cluster", try: "resolve kubernetes.default.svc.cluster.local", rare: true},
 	{name: "a name of the world", try: "resolve c2VjcmV0.example.com", rare: true},
-	{name: "UDP as of the DNS", try: bySocket(inet, datagrams, 0, "{udp}", "from=53"), rare: true},
-	{name: "UDP as of DHCP", try: bySocket(inet, datagrams, 0, "{udp}", "from=68"), rare: true},
+	{name: "UDP as of the DNS", try: bySocket(inet, datagrams, 0, "{udp}", "from=53"), rare: true, root: true},
+	{name: "UDP as of DHCP", try: bySocket(inet, datagrams, 0, "{udp}", "from=68"), rare: true, root: true},
 	{name: "UDP as of mDNS", try: bySocket(inet, datagrams, 0, "{udp}", "from=5353")},
 	{name: "UDP in fragments", try: bySocket(inet, datagrams, 0, "{udp}", "large")},
 	{name: "UDP to all hosts", try: bySocket(inet, datagrams, 0, "255.255.255.255:{udpport}", "broadcast"), rare: true},
@@ -88,44 +90,54 @@ var egressWays = []egressWay{
 	{name: "UDP to a group", try: bySocket(inet, datagrams, 0, "224.0.0.1:{udpport}"), rare: true},
 	{name: "UDP to a group by IPv6", try: bySocket(inet6, datagrams, 0, "[ff02::1]:{udpport}"), rare: true},
 	{name: "UDP by a route of its own", try: bySocket(inet, datagrams, 0, "{udp}", "route"), rare: true},
-	{name: "UDP-Lite", try: bySocket(inet, datagrams, unix.IPPROTO_UDPLITE, "{udp}"), rare: true},
+	{name: "UDP-Lite", try: bySocket(inet, datagrams, unix.IPPROTO_UDPLITE, "{udp}"), rare: true, root: true},
 
-	{name: "ping", try: bySocket(inet, datagrams, unix.IPPROTO_ICMP, "{node}"), rare: true},
-	{name: "raw ICMP", try: byMaking(inet, unix.SOCK_RAW, unix.IPPROTO_ICMP), rare: true},
-	{name: "raw IP", try: byMaking(inet, unix.SOCK_RAW, unix.IPPROTO_RAW), rare: true},
-	{name: "raw IPv6", try: byMaking(inet6, unix.SOCK_RAW, unix.IPPROTO_RAW), rare: true},
-	{name: "packets", try: byMaking(unix.AF_PACKET, unix.SOCK_RAW, 0x0300), rare: true},
-	{name: "cooked packets", try: byMaking(unix.AF_PACKET, datagrams, 0x0300), rare: true},
-	{name: "XDP", try: byMaking(unix.AF_XDP, unix.SOCK_RAW, 0), rare: true},
-	{name: "SCTP", try: bySocket(inet, stream, unix.IPPROTO_SCTP, "{node}"), rare: true},
+	{name: "ping", try: bySocket(inet, datagrams, unix.IPPROTO_ICMP, "{node}"), rare: true, root: true},
+	{name: "raw ICMP", try: byMaking(inet, unix.SOCK_RAW, unix.IPPROTO_ICMP), rare: true, root: true},
+	{name: "raw IP", try: byMaking(inet, unix.SOCK_RAW, unix.IPPROTO_RAW), rare: true, root: true},
+	{name: "raw IPv6", try: byMaking(inet6, unix.SOCK_RAW, unix.IPPROTO_RAW), rare: true, root: true},
+	{name: "packets", try: byMaking(unix.AF_PACKET, unix.SOCK_RAW, 0x0300), rare: true, root: true},
+	{name: "cooked packets", try: byMaking(unix.AF_PACKET, datagrams, 0x0300), rare: true, root: true},
+	{name: "XDP", try: byMaking(unix.AF_XDP, unix.SOCK_RAW, 0), rare: true, root: true},
+	{name: "SCTP", try: bySocket(inet, stream, unix.IPPROTO_SCTP, "{node}"), rare: true, root: true},
 	{name: "DCCP", try: bySocket(inet, unix.SOCK_DCCP, unix.IPPROTO_DCCP, "{node}"), rare: true},
 	{name: "RDS", try: byMaking(unix.AF_RDS, unix.SOCK_SEQPACKET, 0), rare: true},
 	{name: "TIPC", try: byMaking(unix.AF_TIPC, unix.SOCK_RDM, 0), rare: true},
 	{name: "Bluetooth", try: byMaking(unix.AF_BLUETOOTH, unix.SOCK_SEQPACKET, 0), rare: true},
 	{name: "RxRPC", try: byMaking(unix.AF_RXRPC, datagrams, inet), rare: true},
-	{name: "vsock to the host", try: "vsock 2 {tcpport}", rare: true},
+	{name: "vsock to the host", try: "vsock 2 {tcpport}", rare: true, root: true},
 	{name: "vsock to the hypervisor", try: "vsock 0 {tcpport}", rare: true},
-	{name: "netlink of generic families", try: byMaking(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC), rare: true},
+	{name: "netlink of generic families", try: byMaking(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC), rare: true, root: true},
 
-	{name: "an abstract socket of the node", try: "unix @{abstract}", rare: true},
-	{name: "a socket of the node with a path", try: "unix {path}", rare: true},
-	{name: "a process outside of the fence, by a socket with a path", try: "relay {partner}", rare: true, fence: "processes behind unix sockets with a path"},
-	{name: "a process outside of the fence, by an abstract socket", try: "relay @{partner}", rare: true},
-	{name: "a connection that a process outside of the fence made", try: "receive {partner}-tcp", rare: true, fence: "a connection of TCP that is made already"},
-	{name: "a socket of UDP that a process outside of the fence made", try: "receive {partner}-udp {udp}", rare: true, fence: "or a socket of UDP"},
+	{name: "an abstract socket of the node", try: "unix @{abstract}", rare: true, root: true},
+	{name: "a socket of the node with a path", try: "unix {path}", rare: true, root: true},
+	{name: "a process outside of the fence, by a socket with a path", try: "relay {partner}", fence: "processes behind unix sockets with a path"},
+	{name: "a process outside of the fence, by an abstract socket", try: "relay @{partner}", rare: true, fence: abstractSockets()},
+	{name: "a connection that a process outside of the fence made", try: "receive {partner}-tcp", fence: "a connection of TCP that is made already"},
+	{name: "a socket of UDP that a process outside of the fence made", try: "receive {partner}-udp {udp}", fence: "or a socket of UDP"},
 	{name: "what a command inherits", try: "inherit", rare: true, want: "there are 3 pipes"},
 	{name: "a call of the agent without its key", try: "agent", rare: true},
 	{name: "all that listens in the pod", try: "ask {node} {collected} {partner}", rare: true, want: "403"},
-	{name: "the connections of the agent, by its process", try: "take", rare: true},
-	{name: "the connections of the agent", try: "open /proc/{agent}/fd", rare: true},
+	{name: "the connections of the agent, by its process", try: "take", rare: true, root: true},
+	{name: "the connections of the agent", try: "open /proc/{agent}/fd", rare: true, root: true},
 	{name: "the memory of the agent", try: "open /proc/{agent}/mem", rare: true},
 	{name: "the token of an account", try: "open /var/run/secrets/kubernetes.io/serviceaccount/token", rare: true},
 	{name: "the network of the agent's parent", try: "setns /proc/1/ns/net", rare: true},
 	{name: "another network", try: "unshare", rare: true},
 	{name: "the interfaces", try: "flags", rare: true},
-	{name: "a tunnel's device", try: "tunnel", rare: true},
-	{name: "io_uring", try: "uring", rare: true},
+	{name: "a tunnel's device", try: "tunnel", rare: true, root: true},
+	{name: "io_uring", try: "uring", rare: true, root: true},
 	{name: "the resolver of the kernel", try: "lookedup", rare: true},
+}
+
+// abstractSockets are the words of the page if the kernel does not let the fence keep commands from
+// abstract sockets outside of it.
+func abstractSockets() string {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno == 0 && abi < 6 {
+		return "Since 6.12 it also shuts off abstract unix sockets of others"
+	}
+	return ""
 }
 
 // allEgressWays are those by the network and by the proxy.

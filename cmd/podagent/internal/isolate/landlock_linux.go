@@ -55,6 +55,9 @@ func (v View) restrict(version int, program *os.File) error {
 	if err != nil {
 		return err
 	}
+	if hidesSecrets() {
+		files = withoutSecrets(files)
+	}
 	rules := landlock.Ruleset{Files: append(files, ofAgent()...)}
 	rules.Files = append(rules.Files, landlock.File{Open: program, Access: landlock.Readable})
 	if version >= scopesVersion {
@@ -77,7 +80,8 @@ func ofAgent() []landlock.File {
 	return files
 }
 
-// Files returns the view as rules of Landlock.
+// Files returns the view as rules of Landlock, for programs that are within those of the agent already: to
+// look for secrets once is enough.
 func (v View) Files() (list []landlock.File, err error) {
 	for _, e := range append(v.entries(), landlock.File{Path: "/proc", Access: landlock.Readable}) {
 		info, err := os.Lstat(e.Path)
@@ -86,13 +90,22 @@ func (v View) Files() (list []landlock.File, err error) {
 		case err != nil:
 			return nil, err
 		case info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, e.Path): // what it names is another entry
-		case e.Path == secretDir && hidesSecrets():
-			list = append(list, without(e.Path, secrets(e.Path))...)
 		default:
 			list = append(list, e)
 		}
 	}
 	return list, nil
+}
+
+func withoutSecrets(files []landlock.File) (list []landlock.File) {
+	for _, f := range files {
+		if f.Path == secretDir {
+			list = append(list, without(f.Path, secrets(f.Path))...)
+		} else {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // without returns rules for all that can be read below a directory but the secrets. What is added to it

@@ -151,11 +151,11 @@ func treeOf(e landlock.File) (tree, error) {
 		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
-	switch e.Access {
-	case landlock.Readable:
-		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV
-	case landlock.Writable:
+	if e.Access != landlock.Device {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if e.Access != landlock.Writable { // a device is written to all the same, but root does not change its mode
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		return tree{}, &os.PathError{Op: "mount_setattr", Path: e.Path, Err: err}
@@ -163,8 +163,8 @@ func treeOf(e landlock.File) (tree, error) {
 	return tree{at: e.Path, fd: fd, dir: info.IsDir()}, nil
 }
 
-// attach puts the tree into the root. Below /tmp that has what the sandbox has made, symbolic links
-// perhaps, so nothing outside of the root is ever followed.
+// attach puts the tree into the root, which is the current directory. Below /tmp that has what the sandbox has
+// made, symbolic links perhaps, so nothing outside of the root is ever followed.
 func (t tree) attach(root *os.Root) error {
 	at := strings.TrimPrefix(t.at, "/")
 	if t.link != "" {
@@ -175,26 +175,36 @@ func (t tree) attach(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	defer place.Close()
-	err = unix.MoveMount(t.fd, "", int(place.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	defer unix.Close(place)
+	err = unix.MoveMount(t.fd, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
 		return &os.PathError{Op: "move_mount", Path: t.at, Err: err}
 	}
 	return nil
 }
 
-// makePlace makes a file or a directory on which something can be mounted, and opens it.
-func makePlace(root *os.Root, path string, dir bool) (*os.File, error) {
+// makePlace makes a file or a directory on which something can be mounted, and opens it. What the sandbox has put
+// there in place of a directory, such as a link to the system's programs, is an error.
+func makePlace(root *os.Root, path string, dir bool) (int, error) {
+	at := path
 	if !dir {
-		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
+		at = filepath.Dir(path)
+	}
+	if err := root.MkdirAll(at, 0o755); err != nil {
+		return -1, err
+	}
+	if !dir {
+		file, err := root.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o444)
+		if err != nil {
+			return -1, err
 		}
-		return root.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o444)
+		file.Close()
 	}
-	if err := root.MkdirAll(path, 0o755); err != nil {
-		return nil, err
+	fd, err := landlock.OpenPath(path)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/" + path, Err: err}
 	}
-	return root.Open(path)
+	return fd, nil
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
@@ -207,7 +217,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 // Files of /proc that are the machine's: some can be changed, or read, by root of the machine, whom the kernel
 // does not tell from root of the sandbox where they have the same number.
 var (
-	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound"}
+	procReadable = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr", "driver", "scsi", "tty", "asound", "pressure", "dynamic_debug"}
 	procHidden   = []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "kmsg", "latency_stats"}
 	procOfRoot   = []string{"kpagecount", "kpageflags", "kpagecgroup", "pagetypeinfo", "slabinfo", "vmallocinfo"}
 )

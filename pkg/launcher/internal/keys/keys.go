@@ -32,6 +32,8 @@ const (
 	Signing Purpose = "podagent note signing v1"
 	// Sealing is for AES-256-GCM with random nonces, which allow 2³² seals.
 	Sealing Purpose = "podagent note sealing v1"
+	// Host is for the Ed25519 host keys of SSH servers.
+	Host Purpose = "podagent ssh host v1"
 )
 
 // size is that of each key in bytes.

@@ -1,5 +1,5 @@
 """Tries by files outside: of the user, of the system, of other sandboxes, and of the launcher."""
-import fcntl, glob, mmap, os, shutil, socket, struct, subprocess
+import fcntl, glob, mmap, os, resource, shutil, socket, struct, subprocess
 
 from way import AT_FDCWD, Refused, call, check, facts, libc, read, secret, victim, way
 
@@ -11,6 +11,10 @@ way("a key of the user's")(lambda: secret(read(KEY)))
 way("a key by a way upward")(lambda: secret(read(UP + KEY[1:])))
 way("a key by its process's root")(lambda: secret(read("/proc/self/root" + KEY)))
 way("a key by its process's directory")(lambda: secret(read("/proc/self/cwd/" + UP + KEY[1:])))
+way("a pipe in what it may read")(lambda: write(F["pipe"], os.O_NONBLOCK, b"a pipe in what it may read\n") or refuse("it arrives, or not"))
+way("a lock of what it may read")(lambda: fcntl.flock(os.open(F["readable"], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB) or "it locks it")
+way("writing what it may read")(lambda: opened(F["readable"], os.O_WRONLY))
+way("changing the modes of what it may read")(lambda: os.chmod(F["readable"], 0o644) or "it says so")
 way("a key of root's")(lambda: secret(read(facts["rootkey"])))
 way("a file in /run")(lambda: secret(read(F["run"])))
 way("a file in /tmp")(lambda: secret(read(F["tmp"])))
@@ -49,6 +53,27 @@ def loader():
 def opened(path, flags):
     os.close(os.open(path, flags | os.O_NONBLOCK))
     return "it opens " + path
+
+
+@way("a program of the user's by its descriptor")
+def _():
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.dup2(writer, 1)
+            os.execve(os.open(HOME + "/bin/cat", os.O_PATH), ["cat", KEY], {})
+        finally:
+            os._exit(126)
+    os.close(writer)
+    return secret(os.read(reader, 4096))
+
+
+# What --readable names can be more than files.
+@way("a socket in what it may read")
+def _():
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(facts["sockets"]["readable"])
+        return secret(s.recv(4096))
 
 
 @way("a directory that it enters")
@@ -140,6 +165,13 @@ changing("changing times")(lambda d: os.utime(d + "/f", (1, 1)))
 changing("changing an attribute")(lambda d: os.setxattr(d + "/f", "user.new", b"x"))
 changing("removing an attribute")(lambda d: os.removexattr(d + "/f", "user.old"))
 changing("writing to a pipe outside")(lambda d: write(d + "/fifo", os.O_NONBLOCK))
+
+
+@changing("a core of a process")
+def _(d):
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+    os.chdir(d + "/d")
+    os.abort()
 
 
 @changing("linking a file into it")

@@ -121,6 +121,26 @@ for path in ["/dev/mem", "/dev/kmsg", "/dev/fuse", "/dev/net/tun", "/dev/kvm", "
 for path in ["/proc/kcore", "/proc/kmsg", "/proc/vmallocinfo", "/proc/slabinfo"]:
     way("reading " + path)(lambda path=path: opened(path, os.O_RDONLY))
 
+
+
+def writable(top, passed=()):
+    """A file below a directory that opens to be written. Tries write nothing."""
+    for directory, below, names in os.walk(top):
+        below[:] = [name for name in below if os.path.join(directory, name) not in passed and not (top == "/proc" and name.isdigit())]
+        for name in names:
+            path = os.path.join(directory, name)
+            try:
+                if stat.S_ISREG(os.lstat(path).st_mode):
+                    return opened(path)
+            except (OSError, Refused):
+                pass
+    raise Refused("there is none")
+
+
+way("any file of /proc for writing")(lambda: writable("/proc", ["/proc/self", "/proc/thread-self", "/proc/net"]))
+way("any file of /sys for writing")(lambda: writable("/sys"))
+way("the mode of a device")(lambda: os.chmod("/dev/null", 0o666) or "it says so")
+way("the times of a device")(lambda: os.utime("/dev/full") or "it says so")
 way("a directory among the control groups")(lambda: (os.mkdir("/sys/fs/cgroup/podagent-escape"), os.rmdir("/sys/fs/cgroup/podagent-escape")) and "it makes one")
 
 
@@ -156,6 +176,13 @@ def _():
     with open(P["terminal"], "wb", buffering=0) as f:
         f.write(b"x")
     return "it writes"
+
+
+@way("the parent of its namespaces")
+def _():
+    parent = fcntl.ioctl(os.open("/proc/self/ns/user", os.O_RDONLY), 0xb702)  # NS_GET_PARENT
+    check(libc.setns(parent, 0))
+    return "it is in it"
 
 
 @way("input for a terminal outside")

@@ -47,10 +47,11 @@ where = {"pid": os.getpid(), "address": ctypes.addressof(kept), "spare": ctypes.
 heard = []
 if "sockets" in facts:
     at = facts["sockets"]
-    for name in ("run", "tmp", "home"):
+    for name in ("run", "tmp", "home", "readable"):
         serve(socket.AF_UNIX, at[name], says)
     serve(socket.AF_UNIX, at["passing"], lambda conn: socket.send_fds(conn, [b"x"], [where["fd"]]))
     serve(socket.AF_UNIX, "\0" + mark, says)
+    pipe = os.fdopen(os.open(at["pipe"], os.O_RDONLY | os.O_NONBLOCK), "r")
     tcp, udp = serve(socket.AF_INET, ("127.0.0.1", 0), says), hear(socket.AF_INET, ("127.0.0.1", 0))
     heard = [hear(socket.AF_UNIX, "\0" + mark + "-messages"), hear(socket.AF_UNIX, at["messages"]), udp]
     ipc = os.getpid() | 0x50000000
@@ -89,6 +90,8 @@ def arrivals():
         if got is None:
             break
         yield names[got.si_signo]
+    for text in iter(lambda: pipe.readline() or "", ""):
+        yield text.strip()
     for s in heard:
         while True:
             try:

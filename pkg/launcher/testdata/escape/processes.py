@@ -107,6 +107,17 @@ def _():
     raise Refused("in none")
 
 
+@way("the threads of the agent")
+def _():
+    why = Refused("there are none")
+    for name in os.listdir("/proc/%d/task" % A["pid"]):
+        try:
+            return memory({"pid": int(name), "address": A["address"]}) and its(int(name))
+        except OSError as e:
+            why = e
+    raise why
+
+
 @way("writing the memory of a process")
 def _():
     with open("/proc/%d/mem" % P["pid"], "r+b", buffering=0) as f:

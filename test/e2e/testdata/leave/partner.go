@@ -17,8 +17,8 @@ import (
 //	relay PORT HOST:PORT             connects whoever connects to PORT with the host
 //	collect HOST:PORT ADDRESS...     tells the host what each address serves, once it is reached
 //	pass PATH HOST:PORT              gives those that connect to PATH-tcp a connection to the host, and
-//	                                 to PATH-udp a socket of UDP; whoever connects to PATH is connected
-//	                                 with the host
+//	                                 to PATH-udp a socket of UDP; whoever connects to PATH, or to
+//	                                 the abstract @PATH, is connected with the host
 func bePartner(role string, args []string) error {
 	var err error
 	switch role {
@@ -31,6 +31,7 @@ func bePartner(role string, args []string) error {
 	case "pass":
 		err = errors.Join(
 			serveConns("unix", args[0], func(c net.Conn) { join(c, args[1]) }),
+			serveConns("unix", "@"+args[0], func(c net.Conn) { join(c, args[1]) }),
 			serveConns("unix", args[0]+"-tcp", func(c net.Conn) {
 				if to, err := net.DialTimeout("tcp", args[1], patience); err == nil {
 					pass(c, to.(*net.TCPConn))

@@ -1,14 +1,14 @@
-package egress
+package mask
 
 import "net/http"
 
-// maskedAnswer is an answer to a client, in which a mask covers secrets. What may begin
+// Answer is an answer to a client, in which a mask covers secrets. Close ends it. What may begin
 // one at the end of a piece is held back until more comes, or the body ends. No time ends
 // that: who is slow to read, here or on another stream of the same connection to the host,
 // could make a pause in a secret of any length.
-type maskedAnswer struct {
+type Answer struct {
 	http.ResponseWriter
-	mask *mask
+	Mask *Mask
 
 	begun  bool // the header is written
 	covers bool // the body is searched
@@ -16,14 +16,14 @@ type maskedAnswer struct {
 }
 
 // Unwrap is for [http.ResponseController], which takes over connections by it.
-func (a *maskedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader masks the header. It adds nothing that the host has not sent.
-func (a *maskedAnswer) WriteHeader(status int) {
+func (a *Answer) WriteHeader(status int) {
 	header := a.Header()
-	a.mask.header(header)
+	a.Mask.Header(header)
 	if status >= 200 {
-		a.begun, a.covers = true, a.mask.covers(header)
+		a.begun, a.covers = true, a.Mask.covers(header)
 		for _, name := range []string{"Content-Type", "Date"} {
 			if header[name] == nil {
 				header[name] = nil // net/http would make one up
@@ -33,16 +33,16 @@ func (a *maskedAnswer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *maskedAnswer) Write(p []byte) (int, error) {
+func (a *Answer) Write(p []byte) (int, error) {
 	if !a.covers {
 		return a.ResponseWriter.Write(p)
 	}
 	for rest := p; len(rest) > 0; {
-		n := min(len(rest), max(maskPiece, a.mask.hold))
+		n := min(len(rest), max(Piece, a.Mask.hold))
 		a.held = append(a.held, rest[:n]...)
 		rest = rest[n:]
-		a.mask.cover(a.held)
-		if err := a.pass(a.mask.sure(a.held)); err != nil {
+		a.Mask.cover(a.held)
+		if err := a.pass(a.Mask.sure(a.held)); err != nil {
 			return 0, err
 		}
 	}
@@ -50,7 +50,7 @@ func (a *maskedAnswer) Write(p []byte) (int, error) {
 }
 
 // pass hands on the first n bytes of what is held.
-func (a *maskedAnswer) pass(n int) error {
+func (a *Answer) pass(n int) error {
 	if n == 0 {
 		return nil
 	}
@@ -60,18 +60,18 @@ func (a *maskedAnswer) pass(n int) error {
 }
 
 // FlushError sends what is certain.
-func (a *maskedAnswer) FlushError() error {
+func (a *Answer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// close hands on the rest, of an answer that is whole, and masks its trailers. Of one that
+// Close hands on the rest, of an answer that is whole, and masks its trailers. Of one that
 // isn't, the rest is dropped.
-func (a *maskedAnswer) close(whole bool) {
+func (a *Answer) Close(whole bool) {
 	if !whole {
 		return
 	}
 	_ = a.pass(len(a.held)) // the connection's end tells of an error
 	if a.begun {
-		a.mask.header(a.Header())
+		a.Mask.Header(a.Header())
 	}
 }

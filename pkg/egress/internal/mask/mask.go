@@ -1,4 +1,10 @@
-package egress
+// Package mask covers the values of secrets in what hosts answer: as they are, and as programs write
+// them in JSON, URLs, base64 and hex.
+//
+// Code in the sandbox may choose what a host answers, and may see when each byte comes. So nothing
+// that it sees depends on a part of a value: how much is held back does not, and parts of values are
+// not looked for.
+package mask
 
 import (
 	"bytes"
@@ -14,42 +20,46 @@ import (
 	"strings"
 )
 
-// mask finds the values of secrets in what a host answers. It finds each as it is, and as
-// programs write it in JSON, URLs, base64 and hex.
-//
-// Code in the sandbox may choose what the host answers, and may see when each byte comes.
-// So nothing that it sees depends on a part of a value: how much is held back does not, and
-// parts of values are not looked for.
-type mask struct {
-	needles []needle
+const (
+	// Least is the least length of a value in bytes. Shorter ones occur by chance in what hosts answer.
+	Least = 8
+	// Piece is how much of an answer is searched at once, in bytes, or more for long secrets.
+	Piece = 16 << 10
+	// step rounds what is held back, so that it does not show a secret's length.
+	step = 64
+)
+
+// Mask finds the values of secrets in what a host answers. It never changes.
+type Mask struct {
+	needles []Needle
 	hold    int    // how many bytes at the end of a piece may begin a needle, or more
 	breaks  string // bytes that no needle has
 }
 
-// needle is a text that is masked. All spellings of a secret come from its value.
-type needle struct {
+// Needle is a text that is masked. All spellings of a secret come from its value.
+type Needle struct {
 	text    []byte
 	instead string // in headers
 }
 
-// newMask returns a mask for secrets.
-func newMask(secrets []*held) *mask {
-	m := &mask{}
-	for _, s := range secrets {
-		m.needles = append(m.needles, s.needles()...)
-	}
+// New returns a mask for secrets, each with its needles.
+func New(secrets ...[]Needle) *Mask {
+	m := &Mask{needles: slices.Concat(secrets...)}
 	m.finish()
 	return m
 }
 
-// with returns a mask that also covers some texts with secrets in them.
-func (m *mask) with(texts []string) *mask {
+// Hold is how many bytes of an answer are held back at most.
+func (m *Mask) Hold() int { return m.hold }
+
+// With returns a mask that also covers some texts with secrets in them.
+func (m *Mask) With(texts []string) *Mask {
 	if len(texts) == 0 {
 		return m
 	}
-	wider := &mask{needles: slices.Clone(m.needles)}
+	wider := &Mask{needles: slices.Clone(m.needles)}
 	for _, text := range texts {
-		wider.needles = append(wider.needles, needle{[]byte(text), strings.Repeat("*", len(text))})
+		wider.needles = append(wider.needles, Needle{[]byte(text), strings.Repeat("*", len(text))})
 	}
 	wider.finish()
 	return wider
@@ -62,32 +72,32 @@ var breakKinds = []string{"\n", " \t", "\"'`<>()[]{},;:|"}
 
 // finish puts the longest first, so that what is part of another one is not taken before
 // that.
-func (m *mask) finish() {
-	slices.SortStableFunc(m.needles, func(a, b needle) int { return len(b.text) - len(a.text) })
+func (m *Mask) finish() {
+	slices.SortStableFunc(m.needles, func(a, b Needle) int { return len(b.text) - len(a.text) })
 	if len(m.needles) > 0 {
-		m.hold = (len(m.needles[0].text)+maskStep-1)/maskStep*maskStep - 1
+		m.hold = (len(m.needles[0].text)+step-1)/step*step - 1
 	}
 	for _, kind := range breakKinds {
-		if !slices.ContainsFunc(m.needles, func(n needle) bool { return bytes.ContainsAny(n.text, kind) }) {
+		if !slices.ContainsFunc(m.needles, func(n Needle) bool { return bytes.ContainsAny(n.text, kind) }) {
 			m.breaks += kind
 		}
 	}
 }
 
-// needlesOf returns the needles of a secret, each once.
-func needlesOf(value, placeholder string) []needle {
-	var all []needle
-	for _, text := range spellings(value) {
-		same := func(n needle) bool { return string(n.text) == text }
-		if len(text) >= minValue && !slices.ContainsFunc(all, same) {
-			all = append(all, needle{[]byte(text), placeholder})
+// Needles returns the needles of a secret, each once. In headers, the placeholder is instead of its value.
+func Needles(value, placeholder string) []Needle {
+	var all []Needle
+	for _, text := range Spellings(value) {
+		same := func(n Needle) bool { return string(n.text) == text }
+		if len(text) >= Least && !slices.ContainsFunc(all, same) {
+			all = append(all, Needle{[]byte(text), placeholder})
 		}
 	}
 	return all
 }
 
-// spellings returns how programs write a value. None has a line break.
-func spellings(value string) []string {
+// Spellings returns how programs write a value. None has a line break.
+func Spellings(value string) []string {
 	all := []string{value, inJSON(value, true), inJSON(value, false)}
 	for _, escaped := range []string{url.QueryEscape(value), url.PathEscape(value), escapeNonASCII(value)} {
 		all = append(all, escaped, lowerEscapes(escaped))
@@ -137,8 +147,8 @@ func base64Core(alphabet *base64.Encoding, value string, shift int) string {
 	return code[(8*shift+5)/6 : 8*(shift+len(value))/6]
 }
 
-// header puts placeholders where a header has values.
-func (m *mask) header(h http.Header) {
+// Header puts placeholders where a header has values.
+func (m *Mask) Header(h http.Header) {
 	for _, values := range h {
 		for i, value := range values {
 			for _, n := range m.needles {
@@ -150,7 +160,7 @@ func (m *mask) header(h http.Header) {
 }
 
 // cover overwrites all needles in a text by asterisks. The length stays.
-func (m *mask) cover(text []byte) {
+func (m *Mask) cover(text []byte) {
 	var found [][]byte
 	for _, n := range m.needles {
 		for rest := text; ; {
@@ -171,14 +181,14 @@ func (m *mask) cover(text []byte) {
 
 // sure returns how many bytes of a text, in which needles are covered, no later bytes can
 // make part of one. It holds back the last word, and never more than it must.
-func (m *mask) sure(text []byte) int {
+func (m *Mask) sure(text []byte) int {
 	n := max(0, len(text)-m.hold)
 	return n + bytes.LastIndexAny(text[n:], m.breaks) + 1
 }
 
 // covers reports whether the body of an answer is searched: it is text, as far as its
 // header says, and is not compressed.
-func (m *mask) covers(header http.Header) bool {
+func (m *Mask) covers(header http.Header) bool {
 	if len(m.needles) == 0 {
 		return false
 	}

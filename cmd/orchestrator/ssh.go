@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/sshserver"
+)
+
+// sshOptions say how OpenSSH's client is run, or what is served to one.
+type sshOptions struct {
+	stdio      bool
+	session    string
+	knownHosts string
+	tty, idle  bool
+	local      []string
+	dynamic    []string
+}
+
+func sshCommand(a *app) *cobra.Command {
+	var opts sshOptions
+	cmd := &cobra.Command{
+		Use:   "ssh ID [flags] [--] [COMMAND [ARG]...]",
+		Short: "Open a shell in a sandbox by ssh",
+		Long: `Ssh runs OpenSSH's ssh for a sandbox: a shell, or COMMAND, which a shell in the sandbox
+gets, as with any ssh. There is no sshd, key or port in the sandbox. This program is the
+server, at the other end of a pipe.
+
+With --session, the terminal has a name. If one of this name runs in the sandbox, ssh goes
+on with it, with its screen. When ssh ends, the terminal runs on. Without a name, what was
+started gets a hangup when ssh ends first.
+
+For scp, sftp, rsync, git and editors, "orchestrator ssh-config" prints the configuration
+that lets them all use ID.podagent as a host. With --stdio, ssh serves the protocol at its
+own standard input and output: this is what a ProxyCommand runs. Then ID may also be
+ID.podagent or ID+SESSION.podagent.
+
+Exit status: that of the command, or 255.`,
+		Example: `  orchestrator ssh job-1
+  orchestrator ssh job-1 -L 8080:localhost:80 -- make serve
+  orchestrator ssh job-1 --session main
+  ssh -o ProxyCommand='orchestrator ssh --stdio job-1' job-1.podagent`,
+		ValidArgsFunction: a.completeIDs(false),
+		PersistentPreRunE: loadedLater,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, command, err := a.commandAfterID(cmd, args)
+			if err == nil && len(args) == 0 {
+				err = takes(1, -1)(cmd, args)
+			}
+			if err != nil {
+				return err
+			}
+			if opts.stdio {
+				return a.serveSSH(cmd.Context(), id, command, opts)
+			}
+			return a.runSSH(cmd, id, command, opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.BoolVar(&opts.stdio, "stdio", false, "serve SSH at standard input and output, for ssh's ProxyCommand")
+	flags.StringVar(&opts.session, "session", "", "go on with the terminal of this `NAME`, or start it")
+	flags.StringVar(&opts.knownHosts, "known-hosts", "", "with --stdio, write the host keys to this `FILE` if it has others")
+	flags.BoolVarP(&opts.tty, "tty", "t", false, "run COMMAND in a terminal")
+	flags.BoolVarP(&opts.idle, "no-command", "N", false, "run nothing: only forward ports")
+	flags.StringArrayVarP(&opts.local, "local-forward", "L", nil, "join a `PORT:localhost:PORT` of this machine with one of the sandbox; may be repeated")
+	flags.StringArrayVarP(&opts.dynamic, "dynamic-forward", "D", nil, "serve SOCKS at a `PORT` of this machine, for ports of the sandbox; may be repeated")
+	return cmd
+}
+
+// sshHost is what the names of sandboxes end with where ssh wants a host.
+const sshHost = ".podagent"
+
+// sshTarget returns the sandbox and the session that a host's name means. An id without the
+// ending is taken as it is.
+func sshTarget(name, session string) (id, named string, err error) {
+	if host, ok := strings.CutSuffix(name, sshHost); ok {
+		name = host
+		if i := strings.LastIndexByte(host, '+'); i >= 0 && session == "" {
+			name, session = host[:i], host[i+1:]
+			if session == "" {
+				return "", "", usagef("%q has no name of a session behind its plus", host+sshHost)
+			}
+		}
+	}
+	if session != "" {
+		if err := sshserver.CheckSession(session); err != nil {
+			return "", "", usageError{err}
+		}
+	}
+	return name, session, nil
+}
+
+// runSSH runs OpenSSH's client, with this program as its ProxyCommand.
+func (a *app) runSSH(cmd *cobra.Command, id string, command []string, opts sshOptions) error {
+	if _, _, err := sshTarget("", opts.session); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(id, unicode.IsControl) {
+		return usagef("ssh cannot have %q in its command line", id)
+	}
+	c, err := a.sshConfig(cmd)
+	if err != nil {
+		return err
+	}
+	args := c.options(id, opts.session)
+	if opts.tty {
+		args = append(args, "-t")
+	}
+	if opts.idle {
+		args = append(args, "-N")
+	}
+	for _, l := range opts.local {
+		args = append(args, "-L", l)
+	}
+	for _, d := range opts.dynamic {
+		args = append(args, "-D", d)
+	}
+	args = append(args, c.host(id, opts.session))
+	if len(command) > 0 {
+		args = append(append(args, "--"), command...)
+	}
+	return runProgram(cmd.Context(), a.streams, "ssh", args)
+}
+
+// A programError is the status of a program of this machine that speaks for itself.
+type programError struct {
+	name   string
+	status int
+}
+
+func (e *programError) Error() string { return fmt.Sprintf("%s: exit status %d", e.name, e.status) }
+
+// runProgram runs a program with the standard streams. An interruption is passed on to it.
+func runProgram(ctx context.Context, std streams, name string, args []string) error {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Stdin, c.Stdout, c.Stderr = std.in, std.out, std.err
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	err := c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
+		return &programError{name, exit.ExitCode()}
+	}
+	return local(err)
+}
+
+// serveSSH serves SSH at the standard streams.
+func (a *app) serveSSH(ctx context.Context, name string, command []string, opts sshOptions) error {
+	if len(command) > 0 {
+		return usagef("--stdio takes no command: ssh sends it")
+	}
+	id, session, err := sshTarget(name, opts.session)
+	if err != nil {
+		return err
+	}
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	keys, err := hostKeys(ctx, l)
+	if err == nil && opts.knownHosts != "" {
+		err = writeKnownHosts(opts.knownHosts, keys)
+	}
+	if err != nil {
+		return &sandboxError{id: id, launching: true, err: err}
+	}
+	sandbox, err := l.Open(ctx, id)
+	if err != nil {
+		return &sandboxError{id: id, launching: true, err: err}
+	}
+	return within(sandbox, func(s *launcher.Sandbox) error {
+		server := sshserver.Server{Sandbox: s.Client, Workdir: s.Workdir, HostKey: keys[0], Session: session, Log: a.logger()}
+		return unclear(server.Serve(ctx, pipe{a.in, a.out}))
+	})
+}

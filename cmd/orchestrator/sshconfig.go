@@ -1,0 +1,234 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
+)
+
+// The lines around what --install has put into a configuration of ssh.
+const (
+	sshBlockBegin = "# Written by \"orchestrator ssh-config --install\": it replaces these lines.\n"
+	// Match all has what follows count for all hosts again.
+	sshBlockEnd = "Match all\n# End of what orchestrator has written.\n"
+)
+
+func sshConfigCommand(a *app) *cobra.Command {
+	var install bool
+	cmd := &cobra.Command{
+		Use:   "ssh-config [--install]",
+		Short: "Configure ssh, and what uses it, for sandboxes",
+		Long: `Ssh-config prints a block for ssh's configuration, so that ID.podagent is a host for ssh,
+scp, sftp, rsync, git and editors, and ID+NAME.podagent the same with a named terminal
+(see "orchestrator ssh"). The block has the backend, the namespace, the gateway and the
+other settings that say where the sandboxes are, as they are now, and not the token of a
+gateway: give that in a file (--gateway-token-file), or in the environment of ssh.
+
+The host key is pinned: it follows from the identity, or is the user's own for the
+backends local and remote. While an identity is rotated, the old and the new key count.
+
+With --install, the block goes into ~/.ssh/config, in front of everything else, and
+replaces the one that is there. What else is in the file stays as it is.`,
+		Example: `  orchestrator ssh-config --install --backend local
+  ssh job-1.podagent
+  rsync -a src/ job-1.podagent:src/
+  git clone job-1.podagent:repo`,
+		Args:              takes(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.sshConfig(cmd)
+			if err != nil {
+				return err
+			}
+			if !install {
+				return a.print(struct {
+					Config string `json:"config"`
+				}{c.block()}, c.block())
+			}
+			path, err := installSSH(c.block())
+			if err != nil {
+				return local(err)
+			}
+			return a.print(struct {
+				Path string `json:"path"`
+			}{path}, path+"\n")
+		},
+	}
+	cmd.Flags().BoolVar(&install, "install", false, "put the block into ~/.ssh/config")
+	return cmd
+}
+
+// sshConfig is how ssh reaches the sandboxes of one launcher.
+type sshConfig struct {
+	program    []string // this one, with the flags that say where the sandboxes are
+	knownHosts string   // the path of a file
+	// scope is a user's name that is another for each launcher. Nobody logs in by it, but ssh
+	// shares connections by host and user, and ids are the same in several namespaces.
+	scope string
+}
+
+// sshConfig returns how ssh reaches the sandboxes that the flags mean, and pins the host keys.
+func (a *app) sshConfig(cmd *cobra.Command) (*sshConfig, error) {
+	l, err := a.launcher()
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, local(err)
+	}
+	flags, err := a.placeFlags(cmd)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := sshDir()
+	if err != nil {
+		return nil, local(err)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(flags, "\x00")))
+	scope := hex.EncodeToString(sum[:4])
+	c := &sshConfig{program: append([]string{self}, flags...), knownHosts: filepath.Join(dir, "known_hosts-"+scope), scope: "podagent-" + scope}
+	keys, err := hostKeys(cmd.Context(), l)
+	if err != nil {
+		return nil, err
+	}
+	return c, writeKnownHosts(c.knownHosts, keys)
+}
+
+// notOfPlace are the settings that do not say where sandboxes are.
+var notOfPlace = []string{"output", "log-level", "config", "isolation", "readable"}
+
+// placeFlags returns the flags, as arguments, that say where the sandboxes are.
+func (a *app) placeFlags(cmd *cobra.Command) (flags []string, err error) {
+	cmd.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		given := settings.Given(f) && settings.IsFor(f, a.backend.Value) && f.Value.String() != ""
+		if f.Name != "backend" && !given || slices.Contains(notOfPlace, f.Name) {
+			return
+		}
+		value := f.Value.String()
+		switch f.Name {
+		case "kubeconfig", "identity", "gateway-token-file", "gateway-ca":
+			path, absErr := filepath.Abs(value)
+			value, err = path, errors.Join(err, absErr)
+		}
+		flags = append(flags, "--"+f.Name+"="+value)
+	})
+	return flags, local(err)
+}
+
+// proxy returns the ProxyCommand for a sandbox, whose name is a word for a shell.
+func (c *sshConfig) proxy(word string, flags ...string) string {
+	var words []string
+	for _, w := range slices.Concat(c.program, []string{"ssh", "--stdio", "--known-hosts", c.knownHosts}, flags) {
+		words = append(words, sshWord(w))
+	}
+	return strings.Join(append(words, "--", word), " ")
+}
+
+// sshWord returns s as a word of a ProxyCommand, which a shell reads after ssh has replaced what
+// begins with a percent sign.
+func sshWord(s string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "%", "%%").Replace(s) + "'"
+}
+
+// settings returns the options of ssh for all sandboxes, as NAME VALUE.
+func (c *sshConfig) settings() []string {
+	return []string{
+		"User " + c.scope,
+		"HostKeyAlias " + knownHost,
+		`UserKnownHostsFile "` + strings.ReplaceAll(c.knownHosts, "%", "%%") + `"`,
+		"GlobalKnownHostsFile none",
+		"StrictHostKeyChecking yes",
+		"UpdateHostKeys no",
+		"ForwardAgent no",
+		"ForwardX11 no",
+	}
+}
+
+// block returns the block for a file of ssh's configuration.
+func (c *sshConfig) block() string {
+	lines := []string{"Host *" + sshHost, "    ProxyCommand " + c.proxy("'%n'")}
+	for _, s := range c.settings() {
+		lines = append(lines, "    "+s)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// options returns the arguments of ssh for one sandbox.
+func (c *sshConfig) options(id, session string) []string {
+	var flags []string
+	if session != "" {
+		flags = []string{"--session", session}
+	}
+	args := []string{"-o", "ProxyCommand=" + c.proxy(sshWord(id), flags...)}
+	for _, s := range c.settings() {
+		name, value, _ := strings.Cut(s, " ")
+		args = append(args, "-o", name+"="+value)
+	}
+	return args
+}
+
+// host returns the host's name for a sandbox: one that ssh takes, and that means the same as in
+// the block, or one of its own.
+func (c *sshConfig) host(id, session string) string {
+	name := id
+	if session != "" {
+		name += "+" + session
+	}
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)
+	}
+	if id != "" && id[0] != '-' && len(name) < 200 && strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) < 0 {
+		return name + sshHost
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "sandbox-" + hex.EncodeToString(sum[:8]) + sshHost
+}
+
+// installSSH puts the block into the user's configuration of ssh, and returns its path.
+func installSSH(block string) (string, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(home, ".ssh", "config")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		path = followed // a link stays
+	}
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	rest, err := withoutBlock(string(data))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return path, putFile(path, []byte(sshBlockBegin+block+sshBlockEnd+rest), os.Rename)
+}
+
+// withoutBlock returns a configuration without the block that --install has put there.
+func withoutBlock(text string) (string, error) {
+	before, from, found := strings.Cut(text, sshBlockBegin)
+	if !found {
+		return text, nil
+	}
+	_, after, found := strings.Cut(from, sshBlockEnd)
+	if !found {
+		return "", errors.New("the end of what orchestrator has written is missing: remove the beginning, too")
+	}
+	return before + after, nil
+}

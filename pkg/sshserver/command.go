@@ -1,0 +1,190 @@
+package sshserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The statuses of commands that have none, as ssh and shells have them.
+const (
+	statusTrouble       = 255
+	statusNotExecutable = 126
+	statusNotThere      = 127
+)
+
+// findShell becomes the user's shell. Service accounts may have a shell that lets nobody in,
+// which does not count.
+const findShell = `case $SHELL in */nologin | */false) SHELL= ;; esac
+for shell in "$SHELL" bash sh; do
+	path=$(command -v "${shell:-bash}") && exec "$path"
+done
+exit 127`
+
+// command runs a command, or a shell if it is empty, with the channel as its standard streams.
+func (s *session) command(ctx context.Context, text string) {
+	for _, why := range s.conn.takeNotes() {
+		s.say(why)
+	}
+	// The process may outlive the client, but its start does not.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	started := context.AfterFunc(s.run.gone, cancel)
+	named := s.terminal != nil && s.conn.server.Session != ""
+	p, err := s.start(running, text, named)
+	if !started() && err == nil {
+		err = p.Wait() // the client left meanwhile, and the process was killed
+	}
+	if err != nil {
+		s.fail(startStatus(err), err)
+		return
+	}
+	s.run.started(p)
+	s.finish(p, s.await(p, named))
+}
+
+func (s *session) start(ctx context.Context, text string, named bool) (*podapi.Process, error) {
+	if named {
+		return s.startNamed(ctx, text)
+	}
+	c := s.conn.server.Sandbox.Shell(ctx, s.script(text))
+	err := s.startCommand(c)
+	if words, ok := plainWords(text); ok && isNoShell(err) {
+		c = s.conn.server.Sandbox.Command(ctx, words[0], words[1:]...)
+		err = s.startCommand(c)
+	}
+	return c.Process, err
+}
+
+// startCommand starts a command with the session's environment and terminal.
+func (s *session) startCommand(c *podapi.Cmd) error {
+	c.Env, c.Stdin, c.Stdout = s.env, s.input(), &output{to: s.channel}
+	if s.terminal == nil {
+		c.Stderr = &output{to: s.channel.Stderr()}
+		return c.Start()
+	}
+	c.Terminal = &s.terminal.size
+	if s.terminal.name != "" {
+		c.Env = slices.Concat(s.env, []string{"TERM=" + s.terminal.name})
+	}
+	return c.Start()
+}
+
+// script returns the shell's script for a command: itself, or what becomes the user's shell.
+func (s *session) script(text string) string {
+	if text == "" {
+		text = findShell
+	}
+	if s.terminal == nil || len(s.terminal.modes) == 0 {
+		return text
+	}
+	return "stty " + strings.Join(s.terminal.modes, " ") + " 2>/dev/null\n" + text
+}
+
+// plainWords returns the words of a command that means the same without a shell.
+func plainWords(text string) ([]string, bool) {
+	words := strings.Fields(text)
+	return words, len(words) > 0 && !strings.ContainsAny(text, "\"'`$\\|&;<>()*?[]#~={}!\n")
+}
+
+// isNoShell reports whether err says that the sandbox has no shell.
+func isNoShell(err error) bool {
+	e, ok := errors.AsType[*fs.PathError](err)
+	return ok && e.Op == "exec" && e.Path == "sh" && errors.Is(err, fs.ErrNotExist)
+}
+
+func startStatus(err error) int {
+	e, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case !ok || e.Op != "exec":
+		return statusTrouble
+	case errors.Is(err, fs.ErrNotExist):
+		return statusNotThere
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EISDIR):
+		return statusNotExecutable
+	}
+	return statusTrouble
+}
+
+// await waits for the end of the process. If the client leaves first, the process gets HUP and
+// is left alone; a named one only the latter.
+func (s *session) await(p *podapi.Process, named bool) error {
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-s.run.gone.Done():
+	}
+	if !named {
+		go func() { _ = p.Signal(hangUp) }() // it may take as long as a new connection to the agent
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(hangUpTime):
+		}
+	}
+	_ = p.Detach() // its error says that the process has ended
+	return <-ended
+}
+
+// finish tells the client how the process ended.
+func (s *session) finish(p *podapi.Process, err error) {
+	status := p.Status()
+	_, ended := errors.AsType[*podapi.ExitError](err)
+	switch {
+	case status == nil || err != nil && !ended:
+		s.fail(statusTrouble, err)
+		return
+	case status.Reason == podapi.AgentLost:
+		s.fail(statusTrouble, podapi.ErrAgentLost)
+		return
+	case status.Reason == podapi.OutOfMemory:
+		s.say("the command was ended because the sandbox ran out of memory")
+	}
+	s.exit(*status)
+}
+
+// input returns what the client types. A terminal has no end of it: what the client that goes leaves
+// behind is not to read a ctrl-d.
+func (s *session) input() io.Reader {
+	if s.terminal == nil {
+		return s.channel
+	}
+	return &keys{s.channel, s.run.done}
+}
+
+type keys struct {
+	from io.Reader
+	done <-chan struct{} // of the run
+}
+
+func (k *keys) Read(p []byte) (int, error) {
+	n, err := k.from.Read(p)
+	if n == 0 && err != nil {
+		<-k.done
+	}
+	return n, err
+}
+
+// output writes to the client while there is one. After that, the process is not to notice:
+// it gets HUP.
+type output struct {
+	to   io.Writer
+	over bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if !o.over {
+		_, err := o.to.Write(p)
+		o.over = err != nil
+	}
+	return len(p), nil
+}

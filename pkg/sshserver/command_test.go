@@ -1,0 +1,155 @@
+package sshserver_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func TestCommandsHaveTheirStreamsAndStatus(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	for command, want := range map[string]struct {
+		out, err string
+		status   int
+		signal   string
+	}{
+		"cat; echo to stderr >&2; exit 7": {"input", "to stderr\n", 7, ""},
+		"true":                            {"", "", 0, ""},
+		"kill -TERM $$":                   {"", "", 128 + 15, "TERM"},
+		"kill -URG $$; echo goes on":      {"goes on\n", "", 0, ""},
+		"exec /nonexistent 2>/dev/null":   {"", "", 127, ""},
+	} {
+		s := open(t, c)
+		var out, stderr bytes.Buffer
+		s.Stdin, s.Stdout, s.Stderr = strings.NewReader("input"), &out, &stderr
+		err := s.Run(command)
+		status, signal := 0, ""
+		if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
+			status, signal = exit.ExitStatus(), exit.Signal()
+		} else if err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		if out.String() != want.out || stderr.String() != want.err || status != want.status || signal != want.signal {
+			t.Errorf("%s: %q, %q, %d %s", command, &out, &stderr, status, signal)
+		}
+	}
+}
+
+func TestAShellReadsItsInput(t *testing.T) {
+	s := open(t, newPlace(t).connect(t, ""))
+	var out bytes.Buffer
+	s.Stdin, s.Stdout = strings.NewReader("echo $((6 * 7))\nexit 3\n"), &out
+	if err := s.Shell(); err != nil {
+		t.Fatal(err)
+	}
+	exit, ok := errors.AsType[*ssh.ExitError](s.Wait())
+	if !ok || exit.ExitStatus() != 3 || out.String() != "42\n" {
+		t.Errorf("%q, %v", &out, exit)
+	}
+}
+
+func TestATerminalHasTheClientsSizeModesAndSignals(t *testing.T) {
+	s := open(t, newPlace(t).connect(t, ""))
+	terminal(t, s, ssh.TerminalModes{ssh.ECHO: 0, ssh.VINTR: 24, ssh.TTY_OP_ISPEED: 9600})
+	in, out := start(t, s, `trap 'stty size' WINCH; trap 'echo usr1' USR1; echo $TERM; stty size
+		stty -a | grep -o ' -echo ' | head -1; stty -a | grep -o 'intr = ..'; echo ready
+		while :; do read -r -t 0.05 line && break; done; echo got $line; exit 4`)
+	if said := until(t, out, "ready\r\n"); said != "xterm-256color\r\n30 100\r\n -echo \r\nintr = ^X\r\nready\r\n" {
+		t.Errorf("%q", said)
+	}
+	if err := s.WindowChange(10, 40); err != nil {
+		t.Fatal(err)
+	}
+	until(t, out, "10 40\r\n")
+	if err := s.Signal(ssh.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	until(t, out, "usr1\r\n")
+	fmt.Fprint(in, "typed\n")
+	until(t, out, "got typed\r\n")
+	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 4 {
+		t.Error(exit)
+	}
+}
+
+func TestTheEnvironmentReachesCommandsWithinBounds(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	s := open(t, c)
+	if err := s.Setenv("GREETING", "a b\nc"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Setenv("NOT A NAME", "x"); err == nil {
+		t.Error("a variable without a name was taken")
+	}
+	if err := s.Setenv("LARGE", strings.Repeat("x", 70<<10)); err == nil {
+		t.Error("70 KiB were taken")
+	}
+	out, err := s.Output(`printf %s "$GREETING$LARGE"`)
+	if string(out) != "a b\nc" {
+		t.Errorf("%q, %v", out, err)
+	}
+	s, refused := open(t, c), 0
+	for i := range 1000 {
+		if s.Setenv(fmt.Sprint("V", i), "x") != nil {
+			refused++
+		}
+	}
+	if refused != 1000-128 {
+		t.Errorf("%d of 1000 variables were refused", refused)
+	}
+}
+
+func TestWhatAClientLeavesGetsAHangup(t *testing.T) {
+	for _, withTerminal := range []bool{false, true} {
+		p := newPlace(t)
+		c := p.connect(t, "")
+		s := open(t, c)
+		if withTerminal {
+			terminal(t, s, nil)
+		}
+		_, out := start(t, s, `trap 'echo hup > left; exit' HUP; (trap '' HUP; echo ready; exec sleep 601) & while :; do sleep 0.05; echo more; done`)
+		until(t, out, "ready")
+		c.Close()
+		await(t, "the hangup", func() bool {
+			text, _ := p.ReadFile(t.Context(), "left")
+			return string(text) == "hup\n"
+		})
+		survivor, err := p.Shell(t.Context(), "pgrep -f 'sleep 60[1]'; pkill -f 'sleep 60[1]'").Output()
+		if err != nil || len(survivor) == 0 {
+			t.Errorf("with a terminal %v: what ignores HUP is gone: %v", withTerminal, err)
+		}
+	}
+}
+
+func TestANamedSessionRunsOnAndShowsItsScreenAgain(t *testing.T) {
+	p := newPlace(t)
+	c := p.connect(t, "main")
+	s := open(t, c)
+	terminal(t, s, nil)
+	in, out := start(t, s, "echo the screen; while read -r line; do echo got $line; [ $line = end ] && exit 5; done")
+	until(t, out, "the screen\r\n")
+	fmt.Fprint(in, "first\n")
+	until(t, out, "got first\r\n")
+	c.Close()
+
+	again := open(t, p.connect(t, "main"))
+	terminal(t, again, nil)
+	in, out = start(t, again, "echo another command, which does not run")
+	if said := until(t, out, "got first\r\n"); !strings.Contains(said, "the screen") || strings.Contains(said, "another") {
+		t.Errorf("the screen is %q", said)
+	}
+	fmt.Fprint(in, "end\n")
+	rest, err := io.ReadAll(out)
+	exit, ok := errors.AsType[*ssh.ExitError](again.Wait())
+	if !ok || exit.ExitStatus() != 5 || !strings.Contains(string(rest), "got end") {
+		t.Errorf("%q, %v, %v", rest, err, exit)
+	}
+	if out, err := open(t, p.connect(t, "main")).Output("echo without a terminal"); string(out) != "without a terminal\n" {
+		t.Errorf("a command without a terminal: %q, %v", out, err)
+	}
+}

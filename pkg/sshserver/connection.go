@@ -1,0 +1,125 @@
+package sshserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// connection is what one client has with the server.
+type connection struct {
+	server   *Server
+	client   *ssh.ServerConn
+	channels atomic.Int64 // how many are open
+	spools   atomic.Int64 // how many files are changed in place
+
+	mu sync.Mutex
+	// notes are the reasons of refusals that SSH has no place for. The next command's standard
+	// error gets them. Each is there once.
+	notes []string
+	noted map[string]bool
+}
+
+// answer answers the requests that belong to no channel.
+func (c *connection) answer(requests <-chan *ssh.Request) {
+	for r := range requests {
+		switch r.Type {
+		case "tcpip-forward", "streamlocal-forward@openssh.com":
+			c.note("-R is refused: nothing in the sandbox can call this machine")
+		}
+		_ = r.Reply(false, nil) // also to keepalive@openssh.com, where any answer will do
+	}
+}
+
+// note keeps the reason of a refusal for the next command, and logs it.
+func (c *connection) note(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.noted[why] {
+		return
+	}
+	if c.noted == nil {
+		c.noted = map[string]bool{}
+	}
+	c.noted[why] = true
+	c.notes = append(c.notes, why)
+	c.server.log().Info("refused", "why", why)
+}
+
+// takeNotes returns the reasons that nobody was told yet.
+func (c *connection) takeNotes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	notes := c.notes
+	c.notes = nil
+	return notes
+}
+
+// keepAlive asks the client from time to time whether it is still there, and ends the
+// connection if it does not answer.
+func (c *connection) keepAlive(ctx context.Context) {
+	tick := time.NewTicker(keepAlivePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		late := time.AfterFunc(keepAliveTime, func() { c.client.Close() })
+		_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+		late.Stop()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// open serves a channel that the client opens, in a goroutine of its own.
+func (c *connection) open(ctx context.Context, opened ssh.NewChannel, tasks *sync.WaitGroup) {
+	if c.channels.Add(1) > maxChannels {
+		c.channels.Add(-1)
+		refuse(opened, ssh.ResourceShortage, fmt.Sprintf("a connection has at most %d channels", maxChannels))
+		return
+	}
+	serve := c.serverOf(opened.ChannelType())
+	tasks.Go(func() {
+		defer c.channels.Add(-1)
+		serve(ctx, opened)
+	})
+}
+
+func (c *connection) serverOf(kind string) func(context.Context, ssh.NewChannel) {
+	switch kind {
+	case "session":
+		return c.session
+	case "direct-tcpip":
+		return c.forward
+	}
+	return func(_ context.Context, opened ssh.NewChannel) {
+		refuse(opened, ssh.UnknownChannelType, "only sessions and connections to TCP ports of the sandbox can be opened")
+	}
+}
+
+// refuse says why a channel is not opened.
+func refuse(opened ssh.NewChannel, reason ssh.RejectionReason, why string) {
+	_ = opened.Reject(reason, plain(why)) // it fails only if the client is gone
+}
+
+// plain returns a text without what could control a terminal, and of bounded length: it may
+// have words of the sandbox in it.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+}

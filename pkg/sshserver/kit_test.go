@@ -1,0 +1,137 @@
+package sshserver_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/sshserver"
+)
+
+// hung bounds the wait for what never comes.
+const hung = time.Minute
+
+func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
+
+// place is a sandbox with a server of SSH.
+type place struct {
+	*launcher.Sandbox
+	key ssh.Signer
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &place{launchertest.Sandbox(t), signer}
+}
+
+func (p *place) server(session string) *sshserver.Server {
+	return &sshserver.Server{Sandbox: p.Client, Workdir: p.Workdir, HostKey: p.key, Session: session}
+}
+
+// connect returns a client, whose session has this name. The server ends before the test does.
+func (p *place) connect(t testing.TB, session string) *ssh.Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			err = p.server(session).Serve(context.Background(), conn)
+		}
+		served <- err
+	}()
+	client, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(p.key.PublicKey())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		select {
+		case <-served:
+		case <-time.After(hung):
+			t.Error("the server does not end")
+		}
+	})
+	return client
+}
+
+// open returns a new session of the client.
+func open(t testing.TB, c *ssh.Client) *ssh.Session {
+	t.Helper()
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// until reads until text has come, and returns all.
+func until(t testing.TB, r io.Reader, text string) string {
+	t.Helper()
+	var all []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(all, []byte(text)); all = append(all, one[0]) {
+		if _, err := io.ReadFull(r, one); err != nil {
+			t.Fatalf("%q did not come after %q: %v", text, all, err)
+		}
+	}
+	return string(all)
+}
+
+// start starts a command, and returns its input and output.
+func start(t testing.TB, s *ssh.Session, command string) (io.Writer, io.Reader) {
+	t.Helper()
+	in, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(command); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
+// terminal gives the session a terminal.
+func terminal(t testing.TB, s *ssh.Session, modes ssh.TerminalModes) {
+	t.Helper()
+	if err := s.RequestPty("xterm-256color", 30, 100, modes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until the condition holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hung); !holds(); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: it does not come", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

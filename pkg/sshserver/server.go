@@ -1,0 +1,83 @@
+// Package sshserver serves SSH over a sandbox: commands, shells, terminals, files (sftp),
+// and connections to servers in it. It runs outside, and translates to package podapi, so
+// that the sandbox needs no sshd, no key and no port.
+//
+// It promises:
+//
+//   - A command that ended clearly has its exit status or signal. If nobody knows how it
+//     ended, standard error says why, and the status is 255.
+//   - When a client goes, what it started gets HUP, as from a terminal that is closed, and
+//     its output goes nowhere. A named session ([Server.Session]) runs on, and the next
+//     client gets it with its screen.
+//   - It reaches the sandbox and nothing else: -R, agents, X11 and other hosts are refused,
+//     and standard error says why.
+//   - Memory, channels, files and times have bounds (limits.go), whatever a client sends.
+//
+// It authenticates nobody: who may use the connection is decided by who gets it.
+package sshserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Server serves SSH over one sandbox. Its fields stay as they are while it serves.
+type Server struct {
+	Sandbox *podapi.Client
+	Workdir string // where relative paths of sftp start; absolute
+	HostKey ssh.Signer
+	// Session names the terminals of this client: a terminal that runs under the name is
+	// attached to, and one that a client starts runs on without it. See [CheckSession].
+	Session string
+	Log     *slog.Logger // gets what clients are refused; nil discards it
+}
+
+// Serve serves the connection until the client ends it or ctx ends, and closes it. The
+// error is nil if the client ended it.
+func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	late := time.AfterFunc(loginTime, func() { conn.Close() })
+	config := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: "SSH-2.0-podagent"}
+	config.AddHostKey(s.HostKey)
+	client, channels, requests, err := ssh.NewServerConn(conn, config)
+	late.Stop()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	c := &connection{server: s, client: client}
+	var tasks sync.WaitGroup
+	tasks.Go(func() { c.answer(requests) })
+	tasks.Go(func() { c.keepAlive(ctx) })
+	for opened := range channels {
+		c.open(ctx, opened, &tasks)
+	}
+	err = client.Wait()
+	cancel()
+	tasks.Wait()
+	if errors.Is(err, io.EOF) || strings.HasPrefix(err.Error(), "ssh: disconnect, ") { // whose type is private
+		return nil
+	}
+	return err
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
+}
