@@ -186,26 +186,41 @@ func (a *Agent) awaitClose(ctx context.Context, t *tunnel.Tunnel, socket *net.TC
 			if err == tunnel.ErrClosed {
 				return nil
 			}
-			return a.lastWords(ctx, t, err, received, sent)
+			return a.lastWords(ctx, t, other, err, received, sent)
 		}
 	}
 }
 
 // lastWords passes on what a server has already sent, if the caller still listens. The
-// server reads no more, and so the connection has ended with err.
-func (a *Agent) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
-	t.Drop()
+// server reads no more, and so the connection has ended with err. What the caller sends meanwhile is taken and
+// discarded: one that echoes must not wait for that, or it would take nothing itself.
+func (a *Agent) lastWords(ctx context.Context, t *tunnel.Tunnel, server presence, err error, received, sent <-chan error) error {
 	if sent == nil || received == nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-a.stopping:
-	case <-received:
-	case <-sent:
+	go func() { _ = t.Deliver(discarded{}) }() // the end of the tunnel ends it
+	look := time.NewTicker(presencePeriod)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+		case <-a.stopping:
+		case <-received:
+		case <-sent:
+		case <-look.C:
+			if !server.isOver(false) {
+				continue
+			}
+		}
+		return err
 	}
-	return err
 }
+
+// discarded is where bytes go that nobody reads any more.
+type discarded struct{}
+
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (discarded) CloseWrite() error           { return nil }
 
 // sendSocket sends the server's bytes and its end. When the caller has closed, it discards
 // them: a server that writes before it reads must not get stuck, or it would never read
