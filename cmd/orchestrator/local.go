@@ -23,7 +23,7 @@ type localFlags struct {
 	isolation flagvalue.Choice
 	readable  []string
 	limits    corev1.ResourceList // those of the flags for pods
-	flags     *pflag.FlagSet // these flags
+	flags     *pflag.FlagSet      // these flags
 }
 
 func (l *localFlags) define() *pflag.FlagSet {

@@ -61,6 +61,9 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 	if err := flags.check(config); err != nil {
 		return false, err
 	}
+	if path, ok := os.LookupEnv("PATH"); ok {
+		os.Setenv("PATH", flags.view.FollowPath(path))
+	}
 	sockets, err := agent.Bind(config.Listen)
 	if err != nil {
 		return false, err
