@@ -59,6 +59,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNoStorageClass), say: `name one with --storage-class, or make one the default with "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true"`},
 	{is: isErr(launcher.ErrNoLifetime), say: "launch it with --lifetime"},
 	{is: isErr(launcher.ErrDeadline), say: "launch it with a longer --active-deadline"},
+	{is: isErr(launcher.ErrEnded), say: `"orchestrator down %s" and "orchestrator up %s" make another`},
 	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another; the files are lost, unless the workspace was kept`},
 	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it with "orchestrator down %s"`},
 	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error, or what the flags ask for beyond it, to use it as it is, or remove it with "orchestrator down %s"`},

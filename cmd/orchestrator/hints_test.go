@@ -149,6 +149,7 @@ func TestPodFailures(t *testing.T) {
 		launcher.ErrNewer:          `"orchestrator version"`,
 		launcher.ErrUnsigned:       `"orchestrator identity adopt 'a b'"`,
 		launcher.ErrStale:          `"orchestrator up 'a b' --on-stale recreate"`,
+		launcher.ErrEnded:          `"orchestrator down 'a b'"`,
 		launcher.ErrDrift:          "--on-drift",
 		launcher.ErrNoListener:     "--connection",
 		launcher.ErrGone:           `"orchestrator up 'a b'"`,

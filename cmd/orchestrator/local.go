@@ -22,8 +22,9 @@ import (
 type localFlags struct {
 	isolation flagvalue.Choice
 	readable  []string
+	ephemeral flagvalue.InMemory
 	limits    corev1.ResourceList // those of the flags for pods
-	flags     *pflag.FlagSet // these flags
+	flags     *pflag.FlagSet      // these flags
 }
 
 func (l *localFlags) define() *pflag.FlagSet {
@@ -33,13 +34,15 @@ func (l *localFlags) define() *pflag.FlagSet {
 	}
 	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be, and none nothing (default auto)")
 	flags.StringArrayVar(&l.readable, "readable", nil, "a `DIR` that isolated sandboxes of this machine can read, besides the system's; may be repeated")
+	flags.Var(&l.ephemeral, "ephemeral", "have the files of new sandboxes of this machine in memory, each up to this size, until its agent ends; without a size, up to 1Gi; takes --isolation auto or namespaces (default on disk)")
+	flags.Lookup("ephemeral").NoOptDefVal = "true"
 	settings.MarkFor(flags, onThisHost)
 	l.flags = flags
 	return flags
 }
 
 func (a *app) localLauncher() (*launcher.Local, error) {
-	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Log: a.logger()}
+	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Ephemeral: int64(a.local.ephemeral), Log: a.logger()}
 	for _, dir := range a.local.readable {
 		path, err := filepath.Abs(dir)
 		if err != nil {

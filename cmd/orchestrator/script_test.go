@@ -33,7 +33,7 @@ func localScript(t *testing.T, bin, cache string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("PODAGENT_BACKEND", "local")
-			env.Setenv("PODAGENT_ISOLATION", "none") // scripts look at what commands do outside, and at their own programs
+			env.Setenv("PODAGENT_ISOLATION", "none")                   // scripts look at what commands do outside, and at their own programs
 			env.Setenv("PODAGENT_IMAGE", "registry.example/runtime:1") // for sandboxes that would be pods
 			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))

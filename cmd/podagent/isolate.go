@@ -38,6 +38,7 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 		f.view.Readable = append(f.view.Readable, s)
 		return nil
 	})
+	flags.Int64Var(&f.view.Ephemeral, "ephemeral", 0, "with --isolation, have what is in the workdir, home and temporary files in memory, up to `BYTES`; it ends with the agent, and takes namespaces (default on disk)")
 	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, by which who started it has bounded both memory and processes")
 	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why that is not so, for callers")
 	flags.IntVar(&f.limits.Processes, "processes", 0, "with --isolation, let there be at most `N` processes and threads, by resource limits (default no limit)")
@@ -61,6 +62,9 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 	if err := flags.check(config); err != nil {
 		return false, err
 	}
+	if path, ok := os.LookupEnv("PATH"); ok {
+		os.Setenv("PATH", flags.view.FollowPath(path))
+	}
 	sockets, err := agent.Bind(config.Listen)
 	if err != nil {
 		return false, err
@@ -72,7 +76,7 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 	}
 	status, err := isolate.Run(flags.mode, flags.view, flags.limits, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
 	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
-		if flags.limits.Required {
+		if flags.limits.Required || flags.view.Ephemeral > 0 {
 			return false, err
 		}
 		config.Sockets, config.Isolation.Missing = sockets, err.Error()

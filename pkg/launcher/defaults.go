@@ -13,6 +13,7 @@ const (
 	DefaultStaleAfter                      = 15 * time.Minute    // fifteen heartbeats
 	DefaultGitTimeout                      = 300 * time.Second   // a gigabyte of history at some megabytes a second
 	DefaultIdentitySecret                  = "podagent-identity" // shared by the orchestrators in a cluster
+	DefaultEphemeral                       = 1 << 30             // bytes that a flag without a size means: a repository with a build, in an eighth of a laptop's memory
 	DefaultLocalProcesses                  = 4096                // a parallel build, a browser and its threads; a tenth of what a machine takes
 
 	HeartbeatOff time.Duration = -1 // for Take.Heartbeat: only [Kubernetes.Heartbeat] sends any

@@ -153,7 +153,7 @@ const (
 	Running     State = "running"     // the agent lets callers in; of a pod, its container runs
 	Stopped     State = "stopped"     // the agent is gone; Open and Launch start it again
 	Pending     State = "pending"     // the pod does not run yet
-	Ended       State = "ended"       // the pod has ended: by itself, at its deadline, by eviction
+	Ended       State = "ended"       // the pod has ended: by itself, at its deadline, by eviction; or an ephemeral sandbox has
 	Paused      State = "paused"      // there is no pod, but the files are kept
 	Terminating State = "terminating" // the pod is being deleted
 )

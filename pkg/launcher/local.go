@@ -32,14 +32,18 @@ type Local struct {
 	// is not named is bounded as well as there can be: processes by [DefaultLocalProcesses], memory by three quarters of the machine's.
 	// A limit that is named and cannot be kept is [ErrIsolation]. Sandbox.Isolation says what keeps them.
 	Limits corev1.ResourceList
-	Log    *slog.Logger // gets what the launcher does; nil discards it
+	// Ephemeral, if not 0, has the files of new sandboxes in memory, in at most so many bytes for each: workdir, home and temporary
+	// files. They never reach this machine's disks, unless memory is swapped out, and go with the agent. Then Open and Launch
+	// fail with [ErrEnded], until somebody terminates the sandbox. This takes namespaces, or is [ErrIsolation].
+	Ephemeral int64
+	Log       *slog.Logger // gets what the launcher does; nil discards it
 }
 
 var _ Launcher = (*Local)(nil)
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
-	if err := errors.Join(spec.Validate(), spec.checkNoPod(), l.checkIsolation(), l.checkLimits(), l.checkEgress(&spec)); err != nil {
+	if err := errors.Join(spec.Validate(), spec.checkNoPod(), l.checkIsolation(), l.checkLimits(), l.checkEphemeral(&spec), l.checkEgress(&spec)); err != nil {
 		return nil, err
 	}
 	deletes := spec.deletes()

@@ -25,12 +25,18 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
-		if err := p.create(ctx, spec, isolationRecord{l.isolation(), l.Readable}, boundsRecord{Named: l.named()}); err != nil {
+		if err := p.create(ctx, spec, l.isolationRecord(), boundsRecord{Named: l.named()}); err != nil {
 			return nil, err
 		}
 	case err != nil:
 		return nil, err
-	case configure:
+	default:
+		if err := l.checkAdopted(p.Isolation.Ephemeral); err != nil {
+			return nil, err
+		}
+		if !configure {
+			break
+		}
 		if err := p.save(ctx, &spec); err != nil {
 			return nil, err
 		}
@@ -104,6 +110,9 @@ func (l *Local) connect(ctx context.Context, p *place, configure bool) (sandbox 
 func (l *Local) restartAgent(ctx context.Context, p *place) (*agentProcess, error) {
 	if err := endLeftovers(ctx, *p); err != nil {
 		return nil, err
+	}
+	if p.Started && p.Isolation.Ephemeral > 0 {
+		return nil, ErrEnded
 	}
 	return l.startAgent(ctx, p)
 }
@@ -208,8 +217,11 @@ func (p place) summary(ctx context.Context) (Summary, error) {
 	}
 	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, CreatedAt: p.Created, Labels: p.Labels}
 	running, err := answers(ctx, p.path(socketFile))
-	if running {
+	switch {
+	case running:
 		s.State = Running
+	case p.Started && p.Isolation.Ephemeral > 0:
+		s.State = Ended
 	}
 	return s, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +15,17 @@ import (
 type isolationRecord struct {
 	Mode     isolation.Mode `json:"mode,omitempty"`
 	Readable []string       `json:"readable,omitempty"`
+	// Ephemeral, if not 0, is how many bytes of files it may have in memory; it has none on disk then.
+	Ephemeral int64 `json:"ephemeral,omitempty"`
+}
+
+// isolationRecord returns that of new sandboxes.
+func (l *Local) isolationRecord() isolationRecord {
+	r := isolationRecord{l.isolation(), l.Readable, l.Ephemeral}
+	if r.Ephemeral > 0 {
+		r.Mode = isolation.Mode(isolation.Namespaces)
+	}
+	return r
 }
 
 // on reports whether anything does.
@@ -27,6 +39,9 @@ func (r *isolationRecord) flags() []string {
 	flags := []string{"--isolation=" + string(r.Mode), "--home=" + ownHome, "--temp=" + ownTemp}
 	for _, path := range r.Readable {
 		flags = append(flags, "--readable="+path)
+	}
+	if r.Ephemeral > 0 {
+		flags = append(flags, fmt.Sprintf("--ephemeral=%d", r.Ephemeral))
 	}
 	return flags
 }

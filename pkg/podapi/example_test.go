@@ -21,6 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
@@ -98,10 +99,13 @@ func ExampleClient_Create() {
 // A client of net/http, all of whose connections lead to one port of the sandbox.
 func ExampleClient_Dial() {
 	ctx := context.Background()
-	s := sandbox(ctx)
+	// A sandbox that nothing isolates has this machine's ports, and so this server.
+	s, err := (&launcher.Local{Isolation: isolation.Off}).Launch(ctx, launcher.Spec{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer s.Close()
 
-	// A local sandbox has this machine's ports, and so this server.
 	server := httptest.NewServer(http.FileServerFS(fstest.MapFS{"hello": {Data: []byte("hello, world")}}))
 	defer server.Close()
 	port := server.Listener.Addr().(*net.TCPAddr).Port

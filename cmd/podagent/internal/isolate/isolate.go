@@ -110,8 +110,14 @@ func Run(mode isolation.Mode, view View, limits Bounds, sockets Sockets, log *sl
 		if !errors.Is(err, ErrUnavailable) || mode == isolation.Mode(isolation.Namespaces) {
 			return status, err
 		}
+		if view.Ephemeral > 0 {
+			return 0, err
+		}
 		missing = err
 		log.Info("the sandbox gets no namespaces of its own", "reason", err)
+	}
+	if view.Ephemeral > 0 {
+		return 0, fmt.Errorf("%w: landlock: what a sandbox has in memory would outlive it: only namespaces end it", ErrUnavailable)
 	}
 	err = becomeRestricted(view, limits, sockets.Opened, missing)
 	if missing != nil && errors.Is(err, ErrUnavailable) {

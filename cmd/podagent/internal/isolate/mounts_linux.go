@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -111,8 +112,12 @@ type tree struct {
 
 // trees takes copies of all that the view has, with the rights that it has there.
 func (v View) trees() (list []tree, err error) {
+	own, err := v.ownDirs()
+	if err != nil {
+		return nil, err
+	}
 	for _, at := range []string{"/tmp", "/var/tmp"} { // for programs that do not ask for TMPDIR
-		t, err := treeOf(landlock.File{Path: v.Temp, Access: landlock.Writable})
+		t, err := treeOf(landlock.File{Path: own[filepath.Clean(v.Temp)], Access: landlock.Writable})
 		if err != nil {
 			return nil, err
 		}
@@ -120,6 +125,10 @@ func (v View) trees() (list []tree, err error) {
 		list = append(list, t)
 	}
 	for _, e := range v.entries() { // which may be below these
+		at := e.Path
+		if dir := own[at]; dir != "" && e.Access == landlock.Writable {
+			e.Path = dir
+		}
 		t, err := treeOf(e)
 		if errors.Is(err, fs.ErrNotExist) && slices.Contains(systemPaths, e.Path) {
 			continue
@@ -127,10 +136,40 @@ func (v View) trees() (list []tree, err error) {
 		if err != nil {
 			return nil, err
 		}
+		t.at = at
 		list = append(list, t)
 	}
 	return list, nil
 }
+
+// ownDirs returns where the content of the sandbox's own directories is. In memory they share the room, and so the bound.
+func (v View) ownDirs() (map[string]string, error) {
+	own := map[string]string{}
+	for _, dir := range []string{v.Workdir, v.Home, v.Temp} {
+		own[filepath.Clean(dir)] = filepath.Clean(dir)
+	}
+	if v.Ephemeral == 0 {
+		return own, nil
+	}
+	options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700", v.Ephemeral, max(v.Ephemeral/bytesPerInode, leastInodes))
+	if err := mount("tmpfs", v.Temp, "tmpfs", quiet, options); err != nil {
+		return nil, err
+	}
+	for i, dir := range []string{v.Workdir, v.Home, v.Temp} {
+		own[filepath.Clean(dir)] = filepath.Join(v.Temp, strconv.Itoa(i))
+		if err := os.Mkdir(own[filepath.Clean(dir)], 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// The kernel's own memory for a file is not part of a size, and is about a kilobyte. So there is a file for each
+// bytesPerInode, as many as disks have or more, and at least leastInodes for small sizes.
+const (
+	bytesPerInode = 8 << 10
+	leastInodes   = 1024
+)
 
 func treeOf(e landlock.File) (tree, error) {
 	info, err := os.Lstat(e.Path)

@@ -5,7 +5,33 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
 )
+
+// FollowPath returns a PATH without symbolic links from outside of the view into it: NixOS has all its
+// programs behind one.
+func (v View) FollowPath(path string) string {
+	list := filepath.SplitList(path)
+	for i, dir := range list {
+		if !filepath.IsAbs(dir) || v.has(dir) {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(dir); err == nil && v.has(real) {
+			list[i] = real
+		}
+	}
+	return strings.Join(list, string(filepath.ListSeparator))
+}
+
+// has reports whether a path is below one of the view's.
+func (v View) has(path string) bool {
+	return slices.ContainsFunc(v.entries(), func(e landlock.File) bool { return within(path, e.Path) })
+}
+
+func within(path, dir string) bool {
+	return strings.HasPrefix(filepath.Clean(path)+"/", filepath.Clean(dir)+"/")
+}
 
 // Path returns the part of a PATH that an isolated program can read. Within rules of Landlock, the others
 // would still seem to have programs in them: the kernel shows whether a file can be executed by its mode. A
@@ -22,10 +48,7 @@ func (v View) Path(path string) string {
 
 // makes reports whether the sandbox can make the directory, so that it need not be there yet.
 func (v View) makes(dir string) bool {
-	dir = filepath.Clean(dir) + "/"
-	return slices.ContainsFunc([]string{v.Workdir, v.Home, v.Temp}, func(own string) bool {
-		return strings.HasPrefix(dir, filepath.Clean(own)+"/")
-	})
+	return within(dir, v.Workdir) || within(dir, v.Home) || within(dir, v.Temp)
 }
 
 func readable(dir string) bool {

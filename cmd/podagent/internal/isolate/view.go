@@ -17,6 +17,9 @@ type View struct {
 	Workdir, Home, Temp string
 	// Readable are absolute paths that it can read, besides those of the system.
 	Readable []string
+	// Ephemeral, if not 0, has what is in the sandbox's own directories in memory, up to so many bytes together. It goes with
+	// the program, and the directories of the machine stay empty. Only namespaces can do this.
+	Ephemeral int64
 }
 
 // systemPaths are those of the system's programs and their configuration. Those that are missing are
