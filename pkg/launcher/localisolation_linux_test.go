@@ -346,3 +346,19 @@ func TestIsolatedSandboxHasANetworkThatLeadsNowhere(t *testing.T) {
 		t.Error("within rules of Landlock the network is required, too")
 	}
 }
+
+// Without the boundary of commands no level holds: they could use the user's keys, for one.
+func TestNoLevelIsolatesCommandsThatAreNotConfined(t *testing.T) {
+	t.Setenv("PODAGENT_CONFINE", "off")
+	l := launchertest.Local(t)
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		l.Isolation = isolation.Mode(level)
+		if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+	l.Isolation = isolation.Auto
+	if s := launch(t, l, launcher.Spec{ID: "a"}); s.Isolation.Level != isolation.None || !strings.Contains(s.Isolation.Missing, "not confined") {
+		t.Errorf("auto: it is isolated by %+v", s.Isolation)
+	}
+}
