@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/isolate"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
@@ -74,7 +76,10 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 			config.Log.Error("nobody can call the agent any more", "error", err)
 		}
 	}
-	status, err := isolate.Run(flags.mode, flags.view, flags.limits, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
+	status, err := 0, errUnconfined
+	if config.Confine != confine.Off {
+		status, err = isolate.Run(flags.mode, flags.view, flags.limits, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
+	}
 	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
 		if flags.limits.Required || flags.view.Ephemeral > 0 {
 			return false, err
@@ -86,6 +91,20 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 		err = &agent.ExitError{Code: status}
 	}
 	return true, err
+}
+
+// errUnconfined says that no level isolates commands that the agent's own boundary does not confine: they could
+// use keys of the user, at least.
+var errUnconfined = fmt.Errorf("%w: commands are not confined, as requested", isolate.ErrUnavailable)
+
+// serveIsolated serves. That the kernel cannot confine commands of an isolated agent means that there cannot be
+// its level.
+func serveIsolated(ctx context.Context, config agent.Config) error {
+	err := agent.Serve(ctx, config)
+	if config.Isolation.Level != isolation.None && errors.Is(err, confine.ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", isolate.ErrUnavailable, err)
+	}
+	return err
 }
 
 // check completes the view, and refuses what an isolated agent cannot do.
@@ -123,6 +142,9 @@ func settle(config *agent.Config, state *isolate.State) (err error) {
 	}
 	if config.Egress.Mode == "" {
 		config.Egress.Mode = wayout.Auto
+	}
+	if config.Confine == "" || config.Confine == confine.Auto {
+		config.Confine = confine.RequireFilter
 	}
 	if state.Level == isolation.Landlock {
 		config.Files, err = view.Files()

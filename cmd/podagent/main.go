@@ -98,11 +98,13 @@ func status(err error, stderr io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, render.ErrNothing) && !errors.Is(err, render.ErrIncomplete) {
+	main, ended := errors.AsType[*agent.ExitError](err)
+	said := ended && main.Name == "" // by the isolated agent, which this program waited for
+	if !said && !errors.Is(err, render.ErrNothing) && !errors.Is(err, render.ErrIncomplete) {
 		text := render.IsTerminal(stderr).Text([]byte(err.Error()))
 		fmt.Fprintf(stderr, "podagent: %s\n", text)
 	}
-	if main, ok := errors.AsType[*agent.ExitError](err); ok {
+	if ended {
 		return main.Code
 	}
 	switch {

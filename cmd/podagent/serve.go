@@ -73,7 +73,7 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 		// Who started it said nohup. Commands would inherit that, but not that the agent drops the signal.
 		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	}
-	return agent.Serve(ctx, config)
+	return serveIsolated(ctx, config)
 }
 
 // outliveSignals keeps processes in the sandbox from ending the agent by a signal that

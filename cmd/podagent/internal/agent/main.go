@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 )
 
-// ExitError says how the command of Config.Main ended.
+// ExitError says how the command of Config.Main ended, or without a name the agent that runs isolated.
 type ExitError struct {
 	Name string
 	// Code is the exit code, 128 plus the signal's number where a signal ended

@@ -75,11 +75,13 @@ const (
 	Signals
 	// Network: the thread's [Fence] holds. It is there only if one is asked for.
 	Network
+	// Files: commands can use those files alone that are given. It is there only if some are.
+	Files
 
 	end
 )
 
-var names = []string{"no-new-privileges", "syscall-filter", "landlock-domain", "signal-scope", "network-fence"}
+var names = []string{"no-new-privileges", "syscall-filter", "landlock-domain", "signal-scope", "network-fence", "file-rules"}
 
 // needs are the parts without which a part does nothing.
 func (p Parts) needs() Parts {
@@ -120,7 +122,7 @@ type Fence struct {
 type boundary struct {
 	parts Parts
 	fence *Fence          // of the part Network
-	files []landlock.File // of the part Domain: the only ones, unless it is nil
+	files []landlock.File // of the part Files
 }
 
 // ErrUnavailable says that the kernel cannot do what a level requires.
@@ -130,8 +132,8 @@ var ErrUnavailable = errors.New("the kernel, or what surrounds the sandbox, does
 var errOff = fmt.Errorf("%s: commands are not confined, as requested", Network.Names()[0])
 
 // Start starts a thread with what the level asks for, as far as the kernel can do it, and
-// with a fence if one is given. Files, unless they are nil, are the only ones that the domain lets
-// commands use. It finds out what the kernel can do by doing it on other
+// with a fence if one is given. Files, unless they are nil, are the only ones that
+// commands can use, which every level requires. It finds out what the kernel can do by doing it on other
 // threads, which then end. If it can do nothing, or nothing is asked for, the thread is nil.
 // missing says why parts are missing. No level requires [Network]: whether the fence holds
 // is for the caller to look at.
@@ -143,7 +145,11 @@ func Start(level Level, fence *Fence, files []landlock.File) (t *Thread, missing
 		return nil, missing, nil
 	}
 	parts, missing := probe(fence, files)
-	if lacks := level.needs() &^ parts; lacks != 0 {
+	needs := level.needs()
+	if files != nil {
+		needs |= Files
+	}
+	if lacks := needs &^ parts; lacks != 0 {
 		return nil, nil, fmt.Errorf("cannot confine commands by %s: %w: %w", strings.Join(lacks.Names(), ", "), ErrUnavailable, missing)
 	}
 	if parts == 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,9 @@ func probe(fence *Fence, files []landlock.File) (parts Parts, missing error) {
 	all := end - 1
 	if fence == nil {
 		all &^= Network
+	}
+	if files == nil {
+		all &^= Files
 	}
 	if (boundary{all, fence, files}).try() == nil {
 		return all, nil
@@ -68,6 +72,7 @@ func (b boundary) tryHere() error {
 		{Domain, func() error { return checkDomain(outside) }},
 		{Signals, checkSignals},
 		{Network, network.check},
+		{Files, b.checkFiles},
 	} {
 		if b.parts&check.part == 0 {
 			continue
@@ -75,6 +80,21 @@ func (b boundary) tryHere() error {
 		if err := check.holds(); err != nil {
 			return fmt.Errorf("%s: %w", check.part.Names()[0], err)
 		}
+	}
+	return nil
+}
+
+// checkFiles lists the root, unless that is among the files.
+func (b boundary) checkFiles() error {
+	if slices.ContainsFunc(b.files, func(f landlock.File) bool { return f.Path == "/" }) {
+		return nil
+	}
+	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	if !errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("other files can be used: %v", err)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (b boundary) apply() error {
 		apply func() error
 	}{
 		{NoNewPrivs, noNewPrivs},
-		{Domain | Network, b.enterDomain},
+		{Domain | Network | Files, b.enterDomain},
 		{Filter, func() error { return loadFilter(b.rules()) }},
 	} {
 		if b.parts&step.part == 0 {

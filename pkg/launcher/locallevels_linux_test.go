@@ -1,0 +1,200 @@
+package launcher_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// refusing writes a program that runs the agent on a machine which refuses some of the system calls, as
+// containers and hardened systems do. It is the launcher's agent from then on.
+func refusing(t *testing.T, l *launcher.Local, namespaces, landlock bool) {
+	t.Helper()
+	var clone, ruleset unix.Errno
+	if namespaces {
+		clone = unix.EPERM
+	}
+	if landlock {
+		ruleset = unix.ENOSYS
+	}
+	answering(t, l, clone, ruleset, 0)
+}
+
+// answering writes a program that runs the agent on a machine which answers so to a clone with a new user
+// namespace, to landlock_create_ruleset, and to seccomp, unless it is 0. It is the launcher's agent from then on.
+func answering(t *testing.T, l *launcher.Local, clone, ruleset, seccomp unix.Errno) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "podagent")
+	text := fmt.Sprintf(`#!/usr/bin/python3
+import ctypes, os, struct, sys
+def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
+errno, clone, ruleset, seccomp = 0x00050000, %d, %d, %d
+steps = [step(0x20, 0)]  # the number of the system call
+if clone:
+    steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | clone), step(0x20, 0)]
+if ruleset:
+    steps += [step(0x15, 444, 0, 1), step(0x06, errno | ruleset)]
+if seccomp:
+    steps += [step(0x15, 317, 0, 1), step(0x06, errno | seccomp)]
+steps += [step(0x06, 0x7fff0000)]
+filter = b"".join(steps)
+buffer = ctypes.create_string_buffer(filter)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
+os.execv(%q, sys.argv)
+`, clone, ruleset, seccomp, l.Agent)
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.Agent = program
+}
+
+func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		namespaces, landlock bool
+		want                 isolation.Level
+	}{
+		{"all", false, false, isolation.Namespaces},
+		{"no namespaces", true, false, isolation.Landlock},
+		{"no Landlock", false, true, isolation.Namespaces},
+		{"neither", true, true, isolation.None},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, test.namespaces, test.landlock)
+			l.Isolation = isolation.Auto
+			s := launch(t, l, launcher.Spec{ID: "a"})
+			if is := s.Isolation; is.Level != test.want || (is.Missing != "") != test.namespaces {
+				t.Errorf("it is isolated by %+v, want %q", is, test.want)
+			}
+			if got := output(t, s, "echo works"); got != "works" {
+				t.Errorf("a command printed %q", got)
+			}
+		})
+	}
+}
+
+// What others use up, such as namespaces or processes, is there again later. It makes no sandbox a weaker one.
+func TestAutoTakesNoWeakerLevelForALack(t *testing.T) {
+	for _, lack := range []unix.Errno{unix.EAGAIN, unix.ENOMEM, unix.ENOSPC, unix.EMFILE, unix.ENFILE} {
+		t.Run(unix.ErrnoName(lack), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			answering(t, l, lack, 0, 0)
+			l.Isolation = isolation.Auto
+			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+			if err == nil || errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), "namespaces: ") || !strings.Contains(err.Error(), lack.Error()) {
+				t.Errorf("launching: %v", err)
+			}
+		})
+	}
+}
+
+func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, true, true)
+			l.Isolation = isolation.Mode(level)
+			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), string(level)+": ") {
+				t.Errorf("launching: %v", err)
+			}
+			if _, err := l.Find(t.Context(), "a"); !errors.Is(err, launcher.ErrNotFound) {
+				t.Errorf("it is left: %v", err)
+			}
+		})
+	}
+	l := launchertest.Local(t)
+	l.Isolation = "chroot"
+	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil {
+		t.Error("an unknown level is taken")
+	}
+}
+
+// Code in a sandbox may make starts of its agent fail. The sandbox is not less isolated then.
+func TestSandboxKeepsItsLevelOrDoesNotStart(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation = isolation.Auto
+	launch(t, l, launcher.Spec{ID: "a"})
+	killAgents(t, l)
+	refusing(t, l, true, false)
+	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrIsolation) {
+		t.Errorf("opening it: %v", err)
+	}
+}
+
+// Without the boundary of commands no level holds: they could use the user's keys, for one.
+func TestNoLevelIsolatesCommandsThatAreNotConfined(t *testing.T) {
+	t.Setenv("PODAGENT_CONFINE", "off")
+	l := launchertest.Local(t)
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		l.Isolation = isolation.Mode(level)
+		if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+	l.Isolation = isolation.Auto
+	if s := launch(t, l, launcher.Spec{ID: "a"}); s.Isolation.Level != isolation.None || !strings.Contains(s.Isolation.Missing, "not confined") {
+		t.Errorf("auto: it is isolated by %+v", s.Isolation)
+	}
+}
+
+// A kernel that cannot confine commands ends the start, at each level and at auto.
+func TestNoLevelIsolatesWithoutAFilter(t *testing.T) {
+	for _, mode := range []isolation.Mode{isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock), isolation.Auto} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			answering(t, l, 0, 0, unix.ENOSYS)
+			l.Isolation = mode
+			if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), "syscall-filter") {
+				t.Errorf("launching: %v", err)
+			}
+		})
+	}
+}
+
+// What keeps sandboxes from a better level is said, and how to get it.
+func TestDoctorSaysWhatWouldRaiseTheLevel(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		mode                 isolation.Mode
+		namespaces, landlock bool
+		check                string
+		verdict              launcher.Verdict
+		says, advises        string
+	}{
+		{"all", "", false, false, "isolation", launcher.Passed, "level namespaces: ", ""},
+		{"no namespaces", "", true, false, "isolation", launcher.Warned, "level landlock: ", "clone"},
+		{"neither", "", true, true, "isolation", launcher.Warned, "nothing isolates it", "clone"},
+		{"no wish", isolation.Off, false, false, "isolation", launcher.Warned, "nothing isolates it", "--isolation none"},
+		{"required", isolation.Mode(isolation.Namespaces), true, false, "sandbox", launcher.Failed, "namespaces: ", "clone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			refusing(t, l, test.namespaces, test.landlock)
+			l.Isolation = test.mode
+			findings := slices.Collect(l.Check(t.Context(), launcher.Spec{}))
+			i := slices.IndexFunc(findings, func(f launcher.Finding) bool { return f.Name == test.check })
+			if f := findings[i]; f.Verdict != test.verdict || !strings.Contains(f.Detail+fmt.Sprint(f.Err), test.says) || !strings.Contains(f.Advice, test.advises) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}

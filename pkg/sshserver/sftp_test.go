@@ -1,0 +1,264 @@
+package sshserver_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pkg/sftp"
+)
+
+// sftpOf returns an sftp client.
+func (p *place) sftpOf(t testing.TB) *sftp.Client {
+	t.Helper()
+	c, err := sftp.NewClient(p.connect(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// content returns random bytes, the same for the same size.
+func content(size int) []byte {
+	data := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(size)})
+	_, _ = r.Read(data)
+	return data
+}
+
+func (p *place) has(t testing.TB, name string, want []byte) {
+	t.Helper()
+	if got, err := p.ReadFile(t.Context(), name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s has %d bytes (%v), want %d", name, len(got), err, len(want))
+	}
+}
+
+func TestFilesOfAnySizeTravelWhole(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	for _, size := range []int{0, 1, 256 << 10, 256<<10 + 1, 5<<20 + 7} {
+		want := content(size)
+		f, err := c.OpenFile("f", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.ReadFrom(bytes.NewReader(want)); err != nil { // several writes at once
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		p.has(t, "f", want)
+		f, err = c.Open("f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if _, err := f.WriteTo(&got); err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%d of %d bytes came back: %v", got.Len(), size, err)
+		}
+		f.Close()
+	}
+}
+
+func TestAFileThatExistsIsChangedInPlace(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	want := content(1 << 20)
+	if err := p.WriteFile(t.Context(), "f", want, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.OpenFile("f", os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{700 << 10, 5, 1<<20 - 2} {
+		if _, err := f.WriteAt([]byte("here"), at); err != nil {
+			t.Error(err)
+		}
+		want = append(want[:at], append([]byte("here"), want[min(at+4, int64(len(want))):]...)...)
+	}
+	read := make([]byte, 4)
+	if _, err := f.ReadAt(read, 5); err != nil || string(read) != "here" {
+		t.Errorf("%q, %v", read, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	p.has(t, "f", want)
+	f, err = c.OpenFile("f", os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("end")); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	p.has(t, "f", append(want, "end"...))
+	if err := c.Truncate("f", 3); err != nil {
+		t.Error(err)
+	}
+	p.has(t, "f", want[:3])
+	if attr, err := p.Stat(t.Context(), "f"); attr.Mode.Perm() != 0o640 {
+		t.Errorf("the mode is %v, %v", attr.Mode, err)
+	}
+}
+
+func TestATransferThatIsCutLeavesWhatWasThere(t *testing.T) {
+	p := newPlace(t)
+	if err := p.WriteFile(t.Context(), "f", []byte("as it was"), 0); err != nil {
+		t.Fatal(err)
+	}
+	client := p.connect(t, "")
+	c, err := sftp.NewClient(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []int{os.O_WRONLY | os.O_TRUNC, os.O_RDWR} {
+		name := "f"
+		if flags == os.O_RDWR {
+			name = "./g/../f2"
+			if err := p.WriteFile(t.Context(), "f2", []byte("as it was"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := c.OpenFile(name, flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(content(1 << 20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.Close()
+	again := p.sftpOf(t) // the first one's session has ended by then, or ends beside it
+	for _, name := range []string{"f", "f2"} {
+		f, err := again.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(f); err != nil || string(got) != "as it was" {
+			t.Errorf("%s has %d bytes, %v", name, len(got), err)
+		}
+	}
+}
+
+func TestNamesAndAttributesAreTheSandboxs(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	const odd = "a b\n\x1b[31m\xff"
+	when := time.Unix(1700000000, 0)
+	err := errors.Join(p.WriteFile(t.Context(), odd, []byte("x"), 0o600), c.Symlink("nowhere", "link"), c.Mkdir("dir"),
+		c.Chmod(odd, 0o640), c.Chtimes(odd, when, when))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := c.Stat(odd); err != nil || info.Mode() != 0o640 || !info.ModTime().Equal(when) || info.Size() != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if to, err := c.ReadLink("link"); to != "nowhere" {
+		t.Errorf("%q, %v", to, err)
+	}
+	if info, err := c.Lstat("link"); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("%v, %v", info, err)
+	}
+	list, err := c.ReadDir(".")
+	if err != nil || len(list) != 3 {
+		t.Errorf("%d entries, %v", len(list), err)
+	}
+	if v, err := c.StatVFS("."); err != nil || v.TotalSpace() == 0 || v.FreeSpace() > v.TotalSpace() {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestFilesAreRefusedAsByTheSystem(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	for _, name := range []string{"f", "g"} {
+		if err := p.WriteFile(t.Context(), name, []byte(name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Mkdir("dir"); err != nil {
+		t.Fatal(err)
+	}
+	_, missing := c.Open("missing")
+	_, exclusive := c.OpenFile("f", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	_, listed := c.ReadDir("f")
+	for what, err := range map[string]error{
+		"a missing file": missing, "an exclusive one": exclusive, "a rename onto a file": c.Rename("f", "g"),
+		"rmdir of a file": c.RemoveDirectory("f"), "a hard link": c.Link("f", "h"), "a list of a file": listed,
+	} {
+		if err == nil {
+			t.Errorf("%s was taken", what)
+		}
+	}
+	if !errors.Is(missing, fs.ErrNotExist) {
+		t.Error(missing)
+	}
+	if err := c.PosixRename("f", "g"); err != nil {
+		t.Error(err)
+	}
+	p.has(t, "g", []byte("f"))
+}
+
+func TestOpenFilesAreBounded(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	if err := p.WriteFile(t.Context(), "f", []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var files []*sftp.File
+	for range 200 {
+		f, err := c.Open("f")
+		if err != nil {
+			break
+		}
+		files = append(files, f)
+	}
+	if len(files) != 100 {
+		t.Errorf("%d files are open at once", len(files))
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	files = nil
+	for i := range 20 {
+		name := fmt.Sprint("spool", i)
+		f, err := c.OpenFile(name, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			break
+		}
+		files = append(files, f)
+	}
+	if len(files) != 8 {
+		t.Errorf("%d files are changed in place at once", len(files))
+	}
+	for _, f := range files {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	f, err := c.OpenFile("order", os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 100<<20); err != nil {
+		t.Error(err) // what belongs in front of it may still come
+	}
+	if err := f.Close(); !strings.Contains(fmt.Sprint(err), "from its beginning to its end") {
+		t.Errorf("a file with a hole: %v", err)
+	}
+	if _, err := p.Stat(t.Context(), "order"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a part of a file is there: %v", err)
+	}
+}
