@@ -29,9 +29,9 @@ var mayNameProcfs = map[string][]string{
 	"pkg/podapi/isolation/refusals.go": {
 		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/user/max_user_namespaces",
 	},
-	"cmd/podagent/internal/isolate/refusal_linux.go": {"/proc/sys/user/max_"},
-	"cmd/podagent/internal/isolate/verify_linux.go":  {"/proc/self/uid_map"}, // about this process itself, before it serves
-	"cmd/podagent/internal/isolate/stage_linux.go": {"/proc/self/fd/%d"},
+	"cmd/podagent/internal/isolate/refusal_linux.go": {"/proc/sys/user/max_"}, // a setting of the machine
+	"cmd/podagent/internal/isolate/verify_linux.go":  {"/proc/self/uid_map"},  // about this process itself
+	"cmd/podagent/internal/isolate/stage_linux.go":   {"/proc/self/fd/%d"},
 	// What the view of a sandbox has, which is not opened here.
 	"cmd/podagent/internal/isolate/landlock_linux.go": {"/proc"},
 	"cmd/podagent/internal/isolate/mounts_linux.go":   {"/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"},

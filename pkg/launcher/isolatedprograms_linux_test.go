@@ -160,6 +160,7 @@ func TestWhatDoesNotWorkWithinLandlock(t *testing.T) {
 	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
 		s := launch(t, l, launcher.Spec{ID: "a"})
 		for name, script := range map[string]string{
+			"writes to `/proc`":            `echo 0x0 >/proc/self/coredump_filter`,
 			"programs that make terminals": `[ "$(script -qec 'echo hello' /dev/null | tr -d '\r')" = hello ]`,
 			"Python's multiprocessing":     `python3 -c 'import multiprocessing; multiprocessing.Lock()'`,
 			"do not ask for `TMPDIR`":      `echo x >/tmp/f && echo x >/var/tmp/g`,

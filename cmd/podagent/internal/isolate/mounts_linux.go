@@ -299,7 +299,13 @@ func buildGroups() error {
 	if err := unix.Statfs(groups, &stat); err != nil || stat.Type != unix.CGROUP2_SUPER_MAGIC {
 		return nil // version 1, which does not know whose they are, or none
 	}
-	return mount("cgroup2", "./"+groups, "cgroup2", quiet|unix.MS_NOEXEC|unix.MS_RDONLY, "")
+	// The kernel refuses to mount a file system upon itself.
+	if err := mount("tmpfs", "./"+groups, "tmpfs", quiet|unix.MS_RDONLY, "size=0,mode=0555"); err != nil {
+		return err
+	}
+	// Where even this is refused, the agent does without.
+	_ = mount("cgroup2", "./"+groups, "cgroup2", quiet|unix.MS_NOEXEC|unix.MS_RDONLY, "")
+	return nil
 }
 
 // freeze makes a path of the new root read-only, if there is one.
