@@ -106,14 +106,15 @@ func (a *app) sshConfig(cmd *cobra.Command) (*sshConfig, error) {
 	return c, writeKnownHosts(c.knownHosts, keys)
 }
 
-// notOfPlace are the settings that do not say where sandboxes are.
-var notOfPlace = []string{"output", "log-level", "config", "isolation", "readable"}
+// notOfPlace are the settings that do not say where sandboxes are, beside those of new sandboxes of
+// this machine.
+var notOfPlace = []string{"output", "log-level", "config"}
 
 // placeFlags returns the flags, as arguments, that say where the sandboxes are.
 func (a *app) placeFlags(cmd *cobra.Command) (flags []string, err error) {
 	cmd.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		given := settings.Given(f) && settings.IsFor(f, a.backend.Value) && f.Value.String() != ""
-		if f.Name != "backend" && !given || slices.Contains(notOfPlace, f.Name) {
+		if f.Name != "backend" && !given || slices.Contains(notOfPlace, f.Name) || a.local.flags.Lookup(f.Name) != nil {
 			return
 		}
 		value := f.Value.String()
