@@ -80,25 +80,19 @@ var escapeExceptions = func() map[string]escapeException {
 }()
 
 const (
-	byPaths    = "**Unix sockets with a path** of other programs"
 	byNames    = "size, mode, times, extended attributes, and where a symbolic link leads"
 	byEntering = "A directory can be entered and watched"
 	byProc     = "and the names of your keys (`keyctl`) and of sockets"
 	byModes    = "Modes, owners and extended attributes of files that you own, and times of those that you may write, can be changed"
 	byIPC      = "- SysV IPC,"
-	byReading  = "A socket in it can be connected to, and what can be read can be locked (`flock`)"
+	byReading  = "What can be read can be locked (`flock`)"
+	byPiping   = "at the level `namespaces` a socket in it can be connected to, and a pipe written to"
 	byChmod    = "By `chmod` it can change modes of what it sees of the system at the level `landlock`"
 	byRoot     = "It reads what root alone may read outside of `/etc`"
 )
 
 // notStopped are the tries that the level landlock does not stop, with words of the page.
 var notStopped = map[string]string{
-	"a socket with a path in /run":         byPaths,
-	"a socket with a path in /var/tmp":     byPaths,
-	"a socket of the user's home":          byPaths,
-	"a message to a socket with a path":    byPaths,
-	"a descriptor by a socket with a path": byPaths,
-
 	"a path that exists":       byNames,
 	"where a link leads":       byNames,
 	"an attribute of a file":   byNames,
@@ -134,9 +128,9 @@ var notStopped = map[string]string{
 
 // stoppedForSome are those that it stops for the others, or only the other level does not stop.
 var stoppedForSome = map[string]escapeException{
-	"a socket in what it may read":     {landlock: byReading, namespaces: byReading, of: ofAnybody},
+	"a socket in what it may read":     {namespaces: byPiping, of: ofAnybody},
 	"a lock of what it may read":       {landlock: byReading, namespaces: byReading, of: ofAnybody},
-	"a pipe in what it may read":       {namespaces: "at the level `namespaces` a pipe in it can be written to", of: ofAnybody},
+	"a pipe in what it may read":       {namespaces: byPiping, of: ofAnybody},
 	"the mode of a device":             {landlock: byChmod, of: ofRootOnly},
 	"changing an owner":                {landlock: byModes, of: ofOrdinary},
 	"the processors of a process":      {landlock: "On which processors your processes run (`taskset`) can be changed", of: ofOrdinary},

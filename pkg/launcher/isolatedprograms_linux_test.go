@@ -163,6 +163,7 @@ func TestWhatDoesNotWorkWithinLandlock(t *testing.T) {
 			"writes to `/proc`":            `echo 0x0 >/proc/self/coredump_filter`,
 			"programs that make terminals": `[ "$(script -qec 'echo hello' /dev/null | tr -d '\r')" = hello ]`,
 			"Python's multiprocessing":     `python3 -c 'import multiprocessing; multiprocessing.Lock()'`,
+			"unix sockets":                 `cd && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'`,
 			"do not ask for `TMPDIR`":      `echo x >/tmp/f && echo x >/var/tmp/g`,
 		} {
 			works := s.Command(t.Context(), "sh", "-c", script).Run() == nil

@@ -75,7 +75,8 @@ const (
 	Signals
 	// Network: the thread's [Fence] holds. It is there only if one is asked for.
 	Network
-	// Files: commands can use those files alone that are given. It is there only if some are.
+	// Files: commands can use those files alone that are given, and no unix sockets but pairs of their own,
+	// unless the kernel judges these by files, too. It is there only if some are given, and needs [Filter].
 	Files
 
 	end
@@ -90,7 +91,7 @@ func (p Parts) needs() Parts {
 		return 0
 	case Signals:
 		return NoNewPrivs | Domain
-	case Network:
+	case Network, Files:
 		return NoNewPrivs | Filter
 	}
 	return NoNewPrivs

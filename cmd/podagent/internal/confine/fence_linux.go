@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/landlock"
 )
 
 // The answers of the fence are those of a kernel that lacks what is asked for, since
@@ -56,6 +58,14 @@ var fencing = []rule{
 	{unix.SYS_IOCTL, []step{is(1, unix.TUNSETIFF, refuse)}},
 }
 
+// noUnixSockets are the refusals where rules for files do not judge unix sockets: some of those with a
+// path start programs outside for whoever asks. What a program makes for itself and its children stays, but
+// for pairs of datagram sockets, which send to any path.
+var noUnixSockets = []rule{
+	{unix.SYS_SOCKET, []step{is(0, unix.AF_UNIX, noRight)}},
+	{unix.SYS_SOCKETPAIR, []step{has(1, unix.SOCK_DGRAM, noRight)}},
+}
+
 // to returns the step with what follows when its test is passed, in place of an answer.
 func (s step) to(then ...step) step {
 	s.then = then
@@ -65,22 +75,25 @@ func (s step) to(then ...step) step {
 // rules are those of the filter.
 func (b boundary) rules() []rule {
 	rules := slices.Concat(refusals, shield(unix.Gettid(), b.shielded()))
-	if b.parts&Network == 0 {
-		return rules
+	if b.parts&Network != 0 {
+		rules = before(rules, fencing)
 	}
-	for _, r := range fencing {
-		rules = before(rules, r)
+	if version, err := landlock.Version(); b.parts&Files != 0 && (err != nil || version < landlock.SocketsVersion) {
+		rules = before(rules, noUnixSockets)
 	}
 	return rules
 }
 
-// before returns the rules with one more, whose steps come before those that there are for
-// its system call.
-func before(rules []rule, first rule) []rule {
-	i := slices.IndexFunc(rules, func(r rule) bool { return r.number == first.number })
-	if i < 0 {
-		return append(rules, first)
+// before returns the rules with others, whose steps come before those that there are for their system
+// calls.
+func before(rules, others []rule) []rule {
+	for _, first := range others {
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.number == first.number })
+		if i < 0 {
+			rules = append(rules, first)
+			continue
+		}
+		rules[i].steps = slices.Concat(first.steps, rules[i].steps)
 	}
-	rules[i].steps = slices.Concat(first.steps, rules[i].steps)
 	return rules
 }

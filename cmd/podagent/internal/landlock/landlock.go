@@ -75,6 +75,9 @@ func (a Access) rights() uint64 {
 // FilesVersion is the first version that keeps files from everything that changes their content.
 const FilesVersion = 3
 
+// SocketsVersion is the first version that judges which unix sockets are connected to by their paths.
+const SocketsVersion = 9
+
 // Version returns the version of the kernel's Landlock.
 func Version() (int, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -90,7 +93,7 @@ func fileRights(version int) uint64 {
 	if version >= 5 {
 		rights |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	}
-	if version >= 9 {
+	if version >= SocketsVersion {
 		rights |= unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 	}
 	return rights
