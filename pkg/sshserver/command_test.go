@@ -22,7 +22,7 @@ func TestCommandsHaveTheirStreamsAndStatus(t *testing.T) {
 		"true":                            {"", "", 0, ""},
 		"kill -TERM $$":                   {"", "", 128 + 15, "TERM"},
 		"kill -URG $$; echo goes on":      {"goes on\n", "", 0, ""},
-		"exec /nonexistent 2>/dev/null":   {"", "", 127, ""},
+		"/no/such/program 2>/dev/null":    {"", "", 127, ""},
 	} {
 		s := open(t, c)
 		var out, stderr bytes.Buffer
