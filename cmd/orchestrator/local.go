@@ -29,10 +29,10 @@ type localFlags struct {
 
 func (l *localFlags) define() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("local", pflag.ContinueOnError)
-	for _, mode := range []isolation.Mode{isolation.Auto, isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock), isolation.Off} {
+	for _, mode := range []isolation.Mode{isolation.Auto, isolation.Require, isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock), isolation.Off} {
 		l.isolation.Words = append(l.isolation.Words, string(mode))
 	}
-	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be, and none nothing (default auto)")
+	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be, require fails without any, and none is nothing (default auto)")
 	flags.StringArrayVar(&l.readable, "readable", nil, "a `DIR` that isolated sandboxes of this machine can read, besides the system's; may be repeated")
 	flags.Var(&l.ephemeral, "ephemeral", "have the files of new sandboxes of this machine in memory, each up to this size, until its agent ends; without a size, up to 1Gi; takes --isolation auto or namespaces (default on disk)")
 	flags.Lookup("ephemeral").NoOptDefVal = "true"
@@ -53,14 +53,18 @@ func (a *app) localLauncher() (*launcher.Local, error) {
 	return l, nil
 }
 
-// tellIsolation says what keeps a new sandbox from this machine.
+// tellIsolation says what keeps a new sandbox from this machine, and of one that is there already that
+// nothing does, unless that is asked for.
 func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
-	if !sandbox.Created || a.backend.Value != onThisHost {
+	is := sandbox.Isolation
+	if a.backend.Value != onThisHost || !sandbox.Created && (is.Level != isolation.None || a.local.isolation.Value == string(isolation.Off)) {
 		return
 	}
-	switch is := sandbox.Isolation; {
+	switch {
 	case is.Level == isolation.None && is.Missing != "":
 		a.note("nothing isolates sandbox %s, and what runs in it can do what you can: %s", quote(sandbox.ID), is.Missing)
+	case !sandbox.Created:
+		a.note("nothing isolates sandbox %s, which was there already: what runs in it can do what you can", quote(sandbox.ID))
 	case is.Level == isolation.None:
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	case is.Missing != "":
@@ -90,7 +94,7 @@ func (a *app) tellIsolationOfServers() {
 	case isolation.Off:
 		a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
 	case isolation.Auto:
-		a.note("sandboxes of the local backend are isolated as well as this machine lets them be: \"orchestrator doctor\" says how well")
+		a.note("sandboxes of the local backend are isolated as well as this machine lets them be: \"orchestrator doctor\" says how well, and --isolation require refuses those that nothing isolates")
 	default:
 		a.note("sandboxes of the local backend are isolated by %s", mode)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
 )
@@ -86,6 +87,9 @@ func mcpCommand(a *app) *cobra.Command {
 			opts.tools.redact = from.egress.providers()
 			if err := opts.tools.check(cmd.Context()); err != nil {
 				return err
+			}
+			if a.backend.Value == onThisHost && !settings.Given(cmd.Flag("log-level")) {
+				a.logLevel.Value = "warn" // of sandboxes that nothing isolates
 			}
 			return a.mcp(cmd.Context(), &opts)
 		},

@@ -27,7 +27,7 @@ type isolationFlags struct {
 }
 
 func (f *isolationFlags) define(flags *flag.FlagSet) {
-	flags.Func("isolation", "keep the agent and its processes from the rest of this machine, at `LEVEL`: namespaces, with a file system, processes and a network of their own; landlock, by rules of the kernel; auto takes the strongest that there can be; none (default none)", func(s string) (err error) {
+	flags.Func("isolation", "keep the agent and its processes from the rest of this machine, at `LEVEL`: namespaces, with a file system, processes and a network of their own; landlock, by rules of the kernel; auto takes the strongest that there can be; require that, or fails; none (default none)", func(s string) (err error) {
 		f.mode, err = isolation.ParseMode(s)
 		return err
 	})

@@ -78,7 +78,7 @@ func (l *Local) checkEgress(s *Spec) error {
 	if problem := s.checkEgress(); problem != nil {
 		return problem
 	}
-	if mode := l.isolation(); mode == isolation.Auto || mode == isolation.Mode(isolation.Namespaces) {
+	if l.isolation().MayBe(isolation.Namespaces) {
 		return nil
 	}
 	const why = "is network, but a local sandbox has the network of this machine: landlock is the strongest there"

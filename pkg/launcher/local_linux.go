@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		}
 	}
 	sandbox, err = l.connect(ctx, &p, configure)
+	if err == nil && !l.isolation().Allows(sandbox.Isolation.Level) {
+		err = fmt.Errorf("%w: it exists, and is isolated by %s", ErrIsolation, cmp.Or(string(sandbox.Isolation.Level), "nothing"))
+		_ = sandbox.Client.Close() // nothing was written
+	}
 	if err == nil && spec.Egress.Require != "" {
 		if err = sandbox.RequireEgress(ctx, spec.Egress.Require); err != nil {
 			_ = sandbox.Client.Close() // nothing was written
@@ -56,7 +61,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	if is := sandbox.Isolation; created && is.Level == isolation.None && is.Missing != "" {
 		l.log().Warn("nothing isolates the sandbox from this machine", "sandbox", p.ID, "reason", is.Missing)
 	}
-	sandbox.Created, sandbox.Drift = created, egressDrift(p.Egress, spec.egress())
+	sandbox.Created, sandbox.Drift = created, append(egressDrift(p.Egress, spec.egress()), l.drift(&p)...)
 	return sandbox, nil
 }
 

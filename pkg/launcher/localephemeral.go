@@ -21,7 +21,7 @@ func (l *Local) checkEphemeral(spec *Spec) error {
 		return fmt.Errorf("Local.Ephemeral: it is %d bytes: it is 0, or between %d and %d", n, leastEphemeral, mostEphemeral)
 	case !memory.IsZero() && memory.Value() < n:
 		return fmt.Errorf("Local.Ephemeral: %d bytes do not fit into the memory of Local.Limits, %s", n, memory.String())
-	case l.isolation() != isolation.Auto && l.isolation() != isolation.Mode(isolation.Namespaces):
+	case !l.isolation().MayBe(isolation.Namespaces):
 		return fmt.Errorf("Local.Ephemeral: only a sandbox in namespaces can have its files in memory, with a bound and an end: %w", ErrIsolation)
 	case spec.Workdir != "":
 		return &SpecError{"Workdir", "is set, but the workdir of an ephemeral sandbox is in memory"}

@@ -142,7 +142,7 @@ func TestEphemeralSandboxIsBounded(t *testing.T) {
 }
 
 func TestEphemeralSandboxTakesNamespacesOrFailsClosed(t *testing.T) {
-	for _, mode := range []isolation.Mode{isolation.Off, isolation.Mode(isolation.Landlock), ""} {
+	for _, mode := range []isolation.Mode{isolation.Off, isolation.Mode(isolation.Landlock)} {
 		l := ephemeral(t, 8<<20)
 		l.Isolation = mode
 		if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) {
@@ -150,6 +150,10 @@ func TestEphemeralSandboxTakesNamespacesOrFailsClosed(t *testing.T) {
 		}
 	}
 	l := ephemeral(t, 8<<20)
+	l.Isolation = ""
+	if s := launch(t, l, launcher.Spec{ID: "b"}); s.Isolation.Level != isolation.Namespaces {
+		t.Errorf("without another word it is isolated by %+v", s.Isolation)
+	}
 	refusing(t, l, true, false)
 	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) {
 		t.Errorf("without namespaces: %v", err)

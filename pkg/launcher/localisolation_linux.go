@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
@@ -26,6 +30,28 @@ func (l *Local) isolationRecord() isolationRecord {
 		r.Mode = isolation.Mode(isolation.Namespaces)
 	}
 	return r
+}
+
+// drift says which of what the launcher would make a sandbox with this one has not.
+func (l *Local) drift(p *place) (drift []string) {
+	if asked, is := l.named(), p.Bounds.Named; len(asked) > 0 && !maps.Equal(asked, is) {
+		drift = append(drift, fmt.Sprintf("limits are %s, not %s", limitsText(is), limitsText(asked)))
+	}
+	for _, path := range l.Readable {
+		if followed, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(p.Isolation.Readable, followed) {
+			drift = append(drift, fmt.Sprintf("%q is not readable", path))
+		}
+	}
+	return drift
+}
+
+// limitsText lists limits by their names.
+func limitsText(limits map[corev1.ResourceName]float64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		list = append(list, fmt.Sprintf("%s=%v", name, limits[name]))
+	}
+	return cmp.Or(strings.Join(list, ","), "unset")
 }
 
 // on reports whether anything does.
@@ -49,7 +75,7 @@ func (r *isolationRecord) flags() []string {
 // keepLevel has the sandbox keep the level that it came to first, when its agent starts again: code in it may
 // make a start fail, and must not gain by that.
 func (p *place) keepLevel(ctx context.Context, s *Sandbox) (*Sandbox, error) {
-	if p.Isolation.Mode != isolation.Auto {
+	if p.Isolation.Mode != isolation.Auto && p.Isolation.Mode != isolation.Require {
 		return s, nil
 	}
 	p.Isolation.Mode = cmp.Or(isolation.Mode(s.Isolation.Level), isolation.Off)

@@ -3,6 +3,8 @@ package launcher_test
 import (
 	"errors"
 	"fmt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,14 +106,16 @@ func TestAutoTakesNoWeakerLevelForALack(t *testing.T) {
 }
 
 func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
-	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
-		t.Run(string(level), func(t *testing.T) {
+	for mode, says := range map[isolation.Mode]string{
+		isolation.Mode(isolation.Namespaces): "namespaces: ", isolation.Mode(isolation.Landlock): "landlock: ", isolation.Require: "landlock: ",
+	} {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			l := launchertest.Local(t)
 			refusing(t, l, true, true)
-			l.Isolation = isolation.Mode(level)
+			l.Isolation = mode
 			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
-			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), string(level)+": ") {
+			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), says) {
 				t.Errorf("launching: %v", err)
 			}
 			if _, err := l.Find(t.Context(), "a"); !errors.Is(err, launcher.ErrNotFound) {
@@ -196,5 +200,29 @@ func TestDoctorSaysWhatWouldRaiseTheLevel(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		})
+	}
+}
+
+// A sandbox that is there already is not taken for one that is isolated better.
+func TestAdoptedSandboxHasTheLevelThatIsNamed(t *testing.T) {
+	l := launchertest.Local(t)
+	launch(t, l, launcher.Spec{ID: "a"})
+	for _, mode := range []isolation.Mode{isolation.Require, isolation.Mode(isolation.Landlock), isolation.Mode(isolation.Namespaces)} {
+		l.Isolation = mode
+		if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrIsolation) {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	l.Isolation = isolation.Mode(isolation.Namespaces)
+	launch(t, l, launcher.Spec{ID: "b"})
+	for _, mode := range []isolation.Mode{isolation.Auto, isolation.Require, isolation.Off, isolation.Mode(isolation.Landlock)} {
+		l.Isolation = mode
+		if s := launch(t, l, launcher.Spec{ID: "b"}); s.Isolation.Level != isolation.Namespaces || len(s.Drift) > 0 {
+			t.Errorf("%s: %+v, %q", mode, s.Isolation, s.Drift)
+		}
+	}
+	l.Isolation, l.Limits, l.Readable = isolation.Auto, corev1.ResourceList{launcher.ResourceProcesses: resource.MustParse("100")}, []string{t.TempDir()}
+	if s := launch(t, l, launcher.Spec{ID: "b"}); len(s.Drift) != 2 {
+		t.Errorf("with other limits and paths: %q", s.Drift)
 	}
 }

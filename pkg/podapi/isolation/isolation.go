@@ -37,15 +37,31 @@ const (
 	Off Mode = "none"
 	// Auto takes the strongest level that there can be.
 	Auto Mode = "auto"
+	// Require is Auto, but there must be one.
+	Require Mode = "require"
 )
+
+// Allows reports whether a sandbox of a level is what the mode asks for.
+func (m Mode) Allows(l Level) bool {
+	switch m {
+	case Off, Auto:
+		return true
+	case Require:
+		return l != None
+	}
+	return l.AtLeast(Level(m))
+}
+
+// MayBe reports whether the mode can come to a level.
+func (m Mode) MayBe(l Level) bool { return m == Auto || m == Require || m == Mode(l) }
 
 // ParseMode returns the mode with this name.
 func ParseMode(name string) (Mode, error) {
 	switch m := Mode(name); m {
-	case Off, Auto, Mode(Landlock), Mode(Namespaces):
+	case Off, Auto, Require, Mode(Landlock), Mode(Namespaces):
 		return m, nil
 	}
-	return "", fmt.Errorf("%q is not auto, namespaces, landlock or none", name)
+	return "", fmt.Errorf("%q is not auto, require, namespaces, landlock or none", name)
 }
 
 // ExitStatus is that of an agent that cannot isolate as it must: sysexits.h calls it EX_NOPERM.

@@ -62,7 +62,8 @@ func newSession() error {
 // learns from data need more than 64 MiB of that.
 const (
 	rootSize = "size=1m,mode=0755"
-	shmSize  = "size=1g,mode=1777"
+	shmBytes = 1 << 30
+	shmMode  = "size=%d,nr_inodes=64k,mode=1777" // each file takes memory, too
 )
 
 const quiet = unix.MS_NOSUID | unix.MS_NODEV
@@ -94,7 +95,7 @@ func (s *State) buildRoot() error {
 			return err
 		}
 	}
-	for _, build := range []func() error{s.buildProc, buildDev, buildGroups, func() error { return enterRoot(view) }} {
+	for _, build := range []func() error{s.buildProc, view.buildDev, buildGroups, func() error { return enterRoot(view) }} {
 		if err := build(); err != nil {
 			return err
 		}
@@ -336,7 +337,11 @@ func hide(path string) error {
 }
 
 // buildDev makes what /dev has besides the devices: terminals and shared memory of the sandbox's own.
-func buildDev() error {
+func (v View) buildDev() error {
+	shm := int64(shmBytes)
+	if v.Ephemeral > 0 {
+		shm = min(shm, v.Ephemeral)
+	}
 	for _, dir := range []string{"dev/pts", "dev/shm"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -344,7 +349,7 @@ func buildDev() error {
 	}
 	err := errors.Join(
 		mount("devpts", "./dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
-		mount("tmpfs", "./dev/shm", "tmpfs", quiet, shmSize),
+		mount("tmpfs", "./dev/shm", "tmpfs", quiet, fmt.Sprintf(shmMode, shm)),
 	)
 	for name, target := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		err = errors.Join(err, os.Symlink(target, filepath.Join("dev", name)))

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(help)
 	name := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine, or kubernetes, in a pod")
-	mode := flags.String("isolation", string(isolation.Auto), "`what` keeps a local sandbox from this machine: namespaces, landlock, auto for the strongest that there can be, or none")
+	mode := flags.String("isolation", string(isolation.Auto), "`what` keeps a local sandbox from this machine: namespaces, landlock, auto for the strongest that there can be, require for one at least, or none")
 	image := flags.String("image", "", "the container `IMAGE` of the pod (default that of PODAGENT_IMAGE)")
 	dir := flags.String("dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
 	test := flags.String("test", "", "run the tests in this Go package `DIR` of the tree (default the smallest package whose tests need no other module)")
