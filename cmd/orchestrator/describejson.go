@@ -6,6 +6,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -60,6 +61,7 @@ type agent struct {
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
 	Confinement  []string    `json:"confinement,omitempty"`
+	Isolation    *isolated   `json:"isolation,omitempty"`
 	Egress       *egressInfo `json:"egress,omitempty"`
 	Protected    []protected `json:"protected,omitempty"`
 	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
@@ -141,12 +143,28 @@ func newAgent(info *podapi.Info) *agent {
 	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
-		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, newEgressInfo(info.Egress), paths,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, newIsolated(info.Isolation), newEgressInfo(info.Egress), paths,
 		info.IdleTimeout.Milliseconds(), expires,
 	}
 }
 
-// newEgress returns nil if there is no proxy.
+// isolated says what keeps a sandbox of the local backend from its machine. Without a level nothing does.
+type isolated struct {
+	Level     isolation.Level  `json:"level,omitempty"`
+	Missing   string           `json:"missing,omitempty"`
+	Bounds    isolation.Bounds `json:"bounds,omitempty"`
+	Unbounded string           `json:"unbounded,omitempty"`
+}
+
+// newIsolated returns nil for a sandbox in a pod.
+func newIsolated(is isolation.Info) *isolated {
+	if is == (isolation.Info{}) {
+		return nil
+	}
+	return &isolated{is.Level, is.Missing, is.Bounds, is.Unbounded}
+}
+
+// newEgressInfo returns nil if there is no proxy.
 func newEgressInfo(is wayout.Info) *egressInfo {
 	if is == (wayout.Info{}) {
 		return nil

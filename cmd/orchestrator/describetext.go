@@ -14,6 +14,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -142,6 +143,14 @@ func agentSection(d launcher.Description) section {
 			s.add("expires", info.Expires.UTC().Format(time.RFC3339)+", in "+time.Until(info.Expires).Round(time.Second).String())
 		}
 		s.add("confined by", cmp.Or(strings.Join(info.Confinement, ", "), "nothing"))
+		if is := info.Isolation; is != (isolation.Info{}) {
+			s.add("isolated by", cmp.Or(string(is.Level), "nothing")+boundsText(is.Bounds))
+			for _, why := range []string{is.Missing, is.Unbounded} {
+				if why != "" {
+					s.add("not better", oneLine(why))
+				}
+			}
+		}
 		s.add("egress", egressText(info.Egress))
 		if missing := info.Egress.Missing; missing != "" {
 			s.add("not stronger", oneLine(missing))
