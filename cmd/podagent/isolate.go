@@ -23,6 +23,7 @@ type isolationFlags struct {
 	view   isolate.View
 	limits isolate.Bounds
 
+	limited bool // by limits that were named
 	lineage string
 }
 
@@ -45,6 +46,7 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why that is not so, for callers")
 	flags.IntVar(&f.limits.Processes, "processes", 0, "with --isolation, let there be at most `N` processes and threads, by resource limits (default no limit)")
 	flags.BoolVar(&f.limits.Required, "processes-required", false, "end if these limits cannot count the processes of this agent alone")
+	flags.BoolVar(&f.limited, "limits-required", false, "end if nothing isolates this agent: commands could lift the limits then that bound it")
 	flags.StringVar(&f.lineage, "lineage", "", "the hard limits `LOCKS:RTTIME`, by which who started the agent finds all its processes")
 }
 
@@ -81,7 +83,7 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 		status, err = isolate.Run(flags.mode, flags.view, flags.limits, isolate.Sockets{Opened: sockets, Pass: pass}, config.Log)
 	}
 	if flags.mode == isolation.Auto && errors.Is(err, isolate.ErrUnavailable) {
-		if flags.limits.Required || flags.view.Ephemeral > 0 {
+		if flags.limited || flags.limits.Required || flags.view.Ephemeral > 0 {
 			return false, err
 		}
 		config.Sockets, config.Isolation.Missing = sockets, err.Error()

@@ -83,8 +83,21 @@ func (r *boundsRecord) without(limits cgroup.Limits, why error) (b bounds, err e
 	return b, r.settle(&b, limits, []cgroup.Controller{cgroup.Memory, cgroup.Processes, cgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
 }
 
+// names reports whether somebody has named a limit.
+func (r *boundsRecord) names() bool {
+	for _, limit := range r.Named {
+		if limit > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // settle tells the agent what the controllers that are missing leave to it.
 func (r *boundsRecord) settle(b *bounds, limits cgroup.Limits, missing []cgroup.Controller, why error) error {
+	if r.names() {
+		b.flags = append(b.flags, "--limits-required")
+	}
 	if len(missing) == 0 {
 		b.flags = append(b.flags, "--bounded-by="+string(isolation.ControlGroup))
 		return nil

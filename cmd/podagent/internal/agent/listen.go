@@ -121,9 +121,11 @@ func (l ownerListener) Accept() (net.Conn, error) {
 	}
 }
 
+// isOwner reports whether such a process has connected. One in no namespace of this program has no number here, so
+// that nothing says whether it is a command of a sandbox.
 func isOwner(conn net.Conn) bool {
 	peer, err := admission.PeerOf(conn)
-	if err != nil || int(peer.Uid) != os.Getuid() && peer.Uid != 0 {
+	if err != nil || peer.Pid == 0 || int(peer.Uid) != os.Getuid() && peer.Uid != 0 {
 		return false
 	}
 	marked, err := proc.IsMarked(int(peer.Pid))

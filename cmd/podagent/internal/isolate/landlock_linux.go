@@ -43,7 +43,13 @@ func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing erro
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chdir(view.Workdir), newSession(), dropRights(), view.restrict(version, program)); err != nil {
+	if err := errors.Join(os.Chdir(view.Workdir), newSession()); err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
+	if err := dropRights(); err != nil {
+		return unavailable("landlock", err)
+	}
+	if err := view.restrict(version, program); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
 	return s.become()
@@ -58,7 +64,11 @@ func (v View) restrict(version int, program *os.File) error {
 	if hidesSecrets() {
 		files = withoutSecrets(files)
 	}
-	rules := landlock.Ruleset{Files: append(files, ofAgent()...)}
+	own, err := ofAgent()
+	if err != nil {
+		return err
+	}
+	rules := landlock.Ruleset{Files: append(files, own...)}
 	rules.Files = append(rules.Files, landlock.File{Open: program, Access: landlock.Readable})
 	if version >= scopesVersion {
 		rules.Scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
@@ -72,26 +82,35 @@ const scopesVersion = 6
 // ofAgent is what the agent needs besides the view: terminals, to give them to its commands, and the files
 // of these in /proc, where it says whom the kernel is to kill first when memory runs out. Root could change
 // the machine by other files there.
-func ofAgent() []landlock.File {
-	files := []landlock.File{{Path: "/dev/ptmx", Access: landlock.Device}, {Path: "/dev/pts", Access: landlock.Device}}
+func ofAgent() ([]landlock.File, error) {
+	var files []landlock.File
+	for _, path := range terminals {
+		files = append(files, landlock.File{Path: path, Access: landlock.Device})
+	}
 	if os.Geteuid() != 0 {
 		files = append(files, landlock.File{Path: "/proc", Access: landlock.Device})
 	}
-	return files
+	return present(files)
 }
 
 // Files returns the view as rules of Landlock, for programs that are within those of the agent already: to
 // look for secrets once is enough.
-func (v View) Files() (list []landlock.File, err error) {
-	for _, e := range append(v.entries(), landlock.File{Path: "/proc", Access: landlock.Readable}) {
-		info, err := os.Lstat(e.Path)
+func (v View) Files() ([]landlock.File, error) {
+	return present(append(v.entries(), landlock.File{Path: "/proc", Access: landlock.Readable}))
+}
+
+// present returns rules for those of the files that there are.
+func present(files []landlock.File) (list []landlock.File, err error) {
+	for _, f := range files {
+		at, link, err := find(f.Path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && slices.Contains(systemPaths, e.Path):
+		case errors.Is(err, fs.ErrNotExist) && isSystems(f.Path):
 		case err != nil:
 			return nil, err
-		case info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, e.Path): // what it names is another entry
+		case link: // what it names is another entry
 		default:
-			list = append(list, e)
+			f.Path = at
+			list = append(list, f)
 		}
 	}
 	return list, nil

@@ -131,7 +131,7 @@ func (v View) trees() (list []tree, err error) {
 			e.Path = dir
 		}
 		t, err := treeOf(e)
-		if errors.Is(err, fs.ErrNotExist) && slices.Contains(systemPaths, e.Path) {
+		if errors.Is(err, fs.ErrNotExist) && isSystems(e.Path) {
 			continue
 		}
 		if err != nil {
@@ -173,19 +173,23 @@ const (
 )
 
 func treeOf(e landlock.File) (tree, error) {
-	info, err := os.Lstat(e.Path)
+	at, link, err := find(e.Path)
 	if err != nil {
 		return tree{}, err
 	}
-	if info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, e.Path) {
-		link, err := os.Readlink(e.Path)
-		return tree{at: e.Path, link: link}, err
+	if link {
+		target, err := os.Readlink(at)
+		return tree{at: e.Path, link: target}, err
 	}
-	path, err := landlock.OpenPath(e.Path)
+	path, err := landlock.OpenPath(at)
 	if err != nil {
-		return tree{}, &os.PathError{Op: "open", Path: e.Path, Err: err}
+		return tree{}, &os.PathError{Op: "open", Path: at, Err: err}
 	}
 	defer unix.Close(path)
+	var info unix.Stat_t
+	if err := unix.Fstat(path, &info); err != nil {
+		return tree{}, &os.PathError{Op: "stat", Path: at, Err: err}
+	}
 	fd, err := unix.OpenTree(path, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
@@ -200,7 +204,7 @@ func treeOf(e landlock.File) (tree, error) {
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		return tree{}, &os.PathError{Op: "mount_setattr", Path: e.Path, Err: err}
 	}
-	return tree{at: e.Path, fd: fd, dir: info.IsDir()}, nil
+	return tree{at: e.Path, fd: fd, dir: info.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
 // attach puts the tree into the root, which is the current directory. Below /tmp that has what the sandbox has

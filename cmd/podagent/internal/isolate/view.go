@@ -32,6 +32,30 @@ var systemPaths = []string{
 // devices are those that every program may expect.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
+// terminals are what makes terminals, and those that it has made.
+var terminals = []string{"/dev/ptmx", "/dev/pts"}
+
+// isSystems reports whether a path is one of the system's, which no sandbox can put anything in place of. Where
+// it is missing, sandboxes do without.
+func isSystems(path string) bool {
+	return slices.Contains(systemPaths, path) || slices.Contains(devices, path) || slices.Contains(terminals, path)
+}
+
+// find returns where a path of a view is, without symbolic links. Systems have some in their own paths, such as
+// /dev/ptmx in containers, which names pts/ptmx; those in other paths somebody may have put there, and they are
+// not followed. One of the system's directories may be a link as a whole, which the view has as a link.
+func find(path string) (at string, link bool, err error) {
+	info, err := os.Lstat(path)
+	if err != nil || !isSystems(path) {
+		return path, false, err
+	}
+	if info.Mode().Type() == fs.ModeSymlink && slices.Contains(systemPaths, path) {
+		return path, true, nil
+	}
+	at, err = filepath.EvalSymlinks(path)
+	return at, false, err
+}
+
 // entries returns what the view has, without /proc and the terminals, parents before what is below them.
 func (v View) entries() []landlock.File {
 	var list []landlock.File

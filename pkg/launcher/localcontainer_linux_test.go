@@ -1,0 +1,93 @@
+package launcher_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// within has the launcher's agent run by a shell script, in which $agent names it.
+func within(t *testing.T, l *launcher.Local, script string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "podagent")
+	text := fmt.Sprintf("#!/bin/sh -e\nexport agent=%q\n%s\n", l.Agent, script)
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.Agent = program
+}
+
+// inContainersDev runs the agent where /dev is like that of a container, whose device for terminals is a link,
+// and where a device is missing.
+const inContainersDev = `exec unshare --mount sh -ec '
+mount -t tmpfs tmpfs /mnt
+for name in null zero random urandom tty; do
+	: >/mnt/$name
+	mount --bind /dev/$name /mnt/$name
+done
+mkdir /mnt/pts
+mount -t devpts -o newinstance,ptmxmode=0666 devpts /mnt/pts
+ln -s pts/ptmx /mnt/ptmx
+mount --move /mnt /dev
+exec "$agent" "$@"' sh "$@"`
+
+func TestIsolationInAContainersDev(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		mode     isolation.Mode
+		refused  bool // namespaces are
+		expected isolation.Level
+	}{
+		{"namespaces", isolation.Mode(isolation.Namespaces), false, isolation.Namespaces},
+		{"landlock", isolation.Mode(isolation.Landlock), false, isolation.Landlock},
+		{"auto without namespaces", isolation.Auto, true, isolation.Landlock},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			if test.refused {
+				refusing(t, l, true, false)
+			}
+			within(t, l, inContainersDev)
+			l.Isolation = test.mode
+			s := launch(t, l, launcher.Spec{ID: "a"})
+			if s.Isolation.Level != test.expected {
+				t.Errorf("it is isolated by %+v", s.Isolation)
+			}
+			cmd := s.Command(t.Context(), "sh", "-c", "tty >/dev/null && test ! -e /dev/full && echo works >/dev/tty")
+			cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
+			if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != "works" {
+				t.Errorf("a command with a terminal: %q, %v", out, err)
+			}
+		})
+	}
+}
+
+// A pod that drops capabilities, a unit of systemd that bounds them, and a sandbox: root lacks what gives others up.
+func TestIsolationOfRootThatLacksCapabilities(t *testing.T) {
+	for _, bounds := range []string{"-all", "-all,+net_bind_service", "-setpcap"} {
+		for _, mode := range []isolation.Mode{isolation.Auto, isolation.Mode(isolation.Landlock)} {
+			t.Run(bounds+" "+string(mode), func(t *testing.T) {
+				t.Parallel()
+				l := launchertest.Local(t)
+				within(t, l, `exec setpriv --bounding-set=`+bounds+` "$agent" "$@"`)
+				l.Isolation = mode
+				s := launch(t, l, launcher.Spec{ID: "a"})
+				if s.Isolation.Level == isolation.None {
+					t.Errorf("nothing isolates it: %s", s.Isolation.Missing)
+				}
+				none := "0000000000000000"
+				if got := output(t, s, "grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | cut -f2 | sort -u"); got != none {
+					t.Errorf("a command has the capabilities %s", got)
+				}
+			})
+		}
+	}
+}
