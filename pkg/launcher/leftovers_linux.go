@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
-	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // marker is the environment variable that identifies a sandbox's processes when its
@@ -23,67 +22,84 @@ func (p place) marker() string { return markerEnv + "=" + p.dir }
 const markerEnv = "PODAGENT_SANDBOX"
 
 // endLeftovers kills the processes of a sandbox that has no agent any more. They
-// may start others meanwhile, so it looks until there are none.
+// may start others meanwhile, so it looks until there are none. Doubtful ones may be another sandbox's, and
+// come again and again: a few looks at them must do.
 func endLeftovers(ctx context.Context, p place) error {
 	if p.Bounds.Group != "" {
 		if err := cgroup.End(ctx, p.Bounds.Group); err != nil {
 			return fmt.Errorf("ending what the agent left: %w", err)
 		}
 	}
-	for range leftoverScans {
+	doubt, cancel := context.WithTimeout(ctx, doubtTimeout)
+	defer cancel()
+	for scan := range leftoverScans {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		left, err := leftovers(p)
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		for _, pidfd := range left {
-			killErr := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-			if killErr == nil {
-				_, killErr = awaitEnd(ctx, pidfd, stopTimeout)
-			} else if errors.Is(killErr, unix.ESRCH) {
-				killErr = nil
-			}
-			unix.Close(pidfd)
-			err = errors.Join(err, killErr)
-		}
+		left, err := killLeftovers(p)
+		err = errors.Join(err, left[certain].await(ctx, stopTimeout))
+		_ = left[doubtful].await(doubt, doubtTimeout)
 		if err != nil {
 			return fmt.Errorf("ending what the agent left: %w", err)
+		}
+		if left[certain].count == 0 && (left[doubtful].count == 0 || scan+1 >= doubtScans) {
+			return nil
 		}
 	}
 	return errors.New("the sandbox starts processes faster than they can be ended")
 }
 
-// leftovers returns descriptors of the processes of the sandbox's lineage, and of those with its marker in their
-// environment. It leaves out processes of other users, which it cannot look at.
-func leftovers(p place) (pidfds []int, err error) {
-	var processes procfs.FS
-	isMarked := func(pid int) bool {
-		if isOf(p.Bounds.Lineage, pid, &processes) {
-			return true
-		}
-		dir, err := processes.Getenv(pid, markerEnv)
-		return err == nil && dir == p.dir
+// killed are processes that were killed, and descriptors of the first of them.
+type killed struct {
+	count  int
+	pidfds []int
+}
+
+// add keeps a descriptor, or closes it. A sandbox may have more processes than this program may have files.
+func (k *killed) add(pidfd int) {
+	if k.count++; k.count > leftoverWaits {
+		unix.Close(pidfd)
+		return
 	}
-	pids, err := processes.PIDs()
+	k.pidfds = append(k.pidfds, pidfd)
+}
+
+// await waits for the ends of processes, for each up to a time, and closes the descriptors.
+func (k *killed) await(ctx context.Context, each time.Duration) (err error) {
+	for _, pidfd := range k.pidfds {
+		_, waitErr := awaitEnd(ctx, pidfd, each)
+		err = errors.Join(err, waitErr)
+		unix.Close(pidfd)
+	}
+	return err
+}
+
+// killLeftovers looks at all processes once, and kills those that are certainly or doubtfully of the sandbox. It leaves out
+// processes of other users, which it cannot look at.
+func killLeftovers(p place) (left [certain + 1]killed, err error) {
+	f := newFamily(p)
+	pids, err := f.processes.PIDs()
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the processes: %w", err)
+		return left, fmt.Errorf("cannot list the processes: %w", err)
 	}
 	for _, pid := range pids {
-		if pid == os.Getpid() || !isMarked(pid) {
+		kin := f.kin(pid)
+		if kin == stranger {
 			continue
 		}
-		pidfd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue // it has ended
+		pidfd, openErr := unix.PidfdOpen(pid, 0)
+		if openErr == nil {
+			// The pid may belong to another process by now.
+			if kin = f.kin(pid); kin == stranger {
+				unix.Close(pidfd)
+				continue
+			}
+			openErr = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+			left[kin].add(pidfd)
 		}
-		// The pid may belong to another process by now.
-		if !isMarked(pid) {
-			unix.Close(pidfd)
-			continue
+		if kin == certain && openErr != nil && !errors.Is(openErr, unix.ESRCH) { // which says that it has ended
+			err = errors.Join(err, fmt.Errorf("process %d: %w", pid, openErr))
 		}
-		pidfds = append(pidfds, pidfd)
 	}
-	return pidfds, nil
+	return left, err
 }

@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -118,6 +119,19 @@ func TestTerminateEndsWhatDroppedItsMarks(t *testing.T) {
 // killGroups returns what removes the control group of a sandbox, of which its launcher will know nothing.
 func killGroups(t *testing.T, s *launcher.Sandbox) func() {
 	t.Helper()
+	group := groupOf(t, s)
+	return func() {
+		for _, dir := range []string{filepath.Join(group, "processes"), group} {
+			if err := os.Remove(dir); err != nil && group != "" {
+				t.Errorf("something is left in the control group: %v", err)
+			}
+		}
+	}
+}
+
+// groupOf returns the path of the control group of a sandbox, "" if it has none.
+func groupOf(t *testing.T, s *launcher.Sandbox) string {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Workdir), "sandbox.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -126,12 +140,57 @@ func killGroups(t *testing.T, s *launcher.Sandbox) func() {
 	if err := json.Unmarshal(text, &record); err != nil {
 		t.Fatal(err)
 	}
-	group := record.Bounds.Group
-	return func() {
-		for _, dir := range []string{filepath.Join(group, "processes"), group} {
-			if err := os.Remove(dir); err != nil && group != "" {
-				t.Errorf("something is left in the control group: %v", err)
+	return record.Bounds.Group
+}
+
+// A program whose children look as if they were any sandbox's, or the one with the directory that it is told. There
+// are always new ones. The first one stays.
+const impostor = `import os, resource, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+def child(seconds, env):
+    pid = os.fork()
+    if pid: return pid
+    for limit in 10, 15: resource.setrlimit(limit, (5, 5))
+    os.execve("/bin/sleep", ["sleep", seconds], env)
+first = child("1000", {})
+for n in range(1000000):
+    child("0.2", {"PODAGENT_SANDBOX": sys.argv[1]} if n % 2 else {})
+    if n == 20: print(first, flush=True)
+    time.sleep(0.004)`
+
+// A sandbox must not keep others from being ended, whatever its processes look like, nor lose those that are
+// certainly its own.
+func TestNoSandboxKeepsAnotherFromBeingEnded(t *testing.T) {
+	for _, mode := range []isolation.Mode{isolation.Off, isolation.Mode(isolation.Landlock), isolation.Mode(isolation.Namespaces)} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			l.Isolation = mode
+			hostile, other := launch(t, l, launcher.Spec{ID: "a"}), launch(t, l, launcher.Spec{ID: "b"})
+			cmd := hostile.Command(t.Context(), "python3", "-c", impostor, filepath.Dir(other.Workdir))
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
 			}
-		}
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Terminate(t.Context(), "b"); err != nil {
+				t.Error(err)
+			}
+			if got := output(t, hostile, "echo works"); got != "works" {
+				t.Errorf("a command printed %q", got)
+			}
+			if mode == isolation.Mode(isolation.Namespaces) || groupOf(t, hostile) != "" {
+				output(t, hostile, "kill -0 "+first) // what this accounts for has not ended
+			}
+			if err := l.Terminate(t.Context(), "a"); err != nil {
+				t.Errorf("ending the hostile one: %v", err)
+			}
+		})
 	}
 }

@@ -62,6 +62,12 @@ const (
 	// leftoverScans bounds the scans for leftovers: a killed process cannot start
 	// others, so a few scans are enough.
 	leftoverScans = 16
+	// doubtScans and doubtTimeout bound the scans for processes that may be another sandbox's, and the waits for their
+	// ends, so that nobody keeps a sandbox from being ended: a few, since they may start others, too.
+	doubtScans   = 4
+	doubtTimeout = 2 * time.Second
+	// leftoverWaits bounds the descriptors of killed processes at once.
+	leftoverWaits = 256
 )
 
 // The bounds of sandboxes in pods, each with its reason.

@@ -3,11 +3,8 @@ package launcher
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // A lineage is a number that the processes of a sandbox bear in two hard limits, which no kernel uses any more
@@ -26,13 +23,21 @@ const (
 // newLineage returns a number, 0 if this process has lower limits itself: it runs in a sandbox then, whose
 // agent ends all.
 func newLineage() uint64 {
+	if !isUnlimited() {
+		return 0
+	}
+	return 1 + rand.Uint64N(lineageNumbers)
+}
+
+// isUnlimited reports whether this process has both limits, so that it can have others bear numbers.
+func isUnlimited() bool {
 	for _, resource := range []int{unix.RLIMIT_LOCKS, unix.RLIMIT_RTTIME} {
 		var own unix.Rlimit
 		if err := unix.Prlimit(0, resource, nil, &own); err != nil || own.Max < lineageBase {
-			return 0
+			return false
 		}
 	}
-	return 1 + rand.Uint64N(lineageNumbers)
+	return true
 }
 
 // lineageFlags are the agent's flags for a lineage.
@@ -43,31 +48,28 @@ func lineageFlags(number uint64) []string {
 	return []string{fmt.Sprintf("--lineage=%d:%d", lineageBase-lineageStep*(lineageNumbers+1-number), lineageBase-lineageStep*number)}
 }
 
-// isOf reports whether a process is of a lineage. One that has blurred its number counts if it may be, and
-// the kernel confines it as it does the commands of sandboxes: a process that has little to do with podagent may have
-// low limits, too.
-func isOf(number uint64, pid int, processes *procfs.FS) bool {
-	if number == 0 || pid == os.Getpid() {
-		return false
-	}
+// numbers are those that a lineage may have, from low to high: one, unless it was blurred. Of none both are 0.
+type numbers struct{ low, high uint64 }
+
+// numbersOf returns the numbers of a process. It is an error if it has ended, or is another user's.
+func numbersOf(pid int) (n numbers, err error) {
 	var locks, rttime unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &locks) != nil || unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &rttime) != nil {
-		return false // it has ended, or is another user's
+	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &locks); err != nil {
+		return n, err
 	}
-	if stat, err := processes.Stat(pid); err != nil || stat.Ended() {
-		return false // only its parent's wait for it is missing
+	if err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &rttime); err != nil {
+		return n, err
 	}
 	if locks.Max >= lineageBase || rttime.Max >= lineageBase {
-		return false
+		return n, nil
 	}
-	low := lineageNumbers + 1 - min((lineageBase-locks.Max)/lineageStep, lineageNumbers)
-	high := min((lineageBase-rttime.Max)/lineageStep, lineageNumbers)
-	if low == high {
-		return low == number
-	}
-	if number < low || number > high {
-		return false
-	}
-	confined, err := processes.Confined(pid)
-	return err == nil && confined
+	n.low = lineageNumbers + 1 - min((lineageBase-locks.Max)/lineageStep, lineageNumbers)
+	n.high = min((lineageBase-rttime.Max)/lineageStep, lineageNumbers)
+	return n, nil
 }
+
+// whole reports whether the number is certain.
+func (n numbers) whole() bool { return n.low == n.high && n.low > 0 }
+
+// may reports whether the number may be that of a sandbox.
+func (n numbers) may(number uint64) bool { return number > 0 && n.low <= number && number <= n.high }

@@ -187,3 +187,28 @@ func (fs *FS) Confined(pid int) (confined bool, err error) {
 	})
 	return confined, err
 }
+
+// InNamespaceBelow reports whether a process is in a namespace of ids below that of /proc.
+func (fs *FS) InNamespaceBelow(pid int) (below bool, err error) {
+	err = fs.read(pathOf(pid, "status"), func(text []byte) error {
+		_, rest, _ := bytes.Cut(text, []byte("\nNStgid:\t"))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		below = len(bytes.Fields(line)) > 1 // an id for each namespace
+		return nil
+	})
+	return below, err
+}
+
+// ControlGroup returns the path of a process's control group of version 2, in the tree that this process sees, and "" where
+// there is none.
+func (fs *FS) ControlGroup(pid int) (path string, err error) {
+	err = fs.read(pathOf(pid, "cgroup"), func(text []byte) error {
+		for line := range bytes.Lines(text) {
+			if rest, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+				path = string(bytes.TrimSuffix(rest, []byte("\n")))
+			}
+		}
+		return nil
+	})
+	return path, err
+}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -185,5 +186,40 @@ func takeDescriptors(t *testing.T) (release func()) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A process in namespaces of its own is seen from outside, and in the control group that this process is in.
+func TestNamespaceAndControlGroupOfAProcess(t *testing.T) {
+	var fs procfs.FS
+	own, err := fs.ControlGroup(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if below, err := fs.InNamespaceBelow(os.Getpid()); err != nil || below {
+		t.Errorf("this process is below: %v, %v", below, err)
+	}
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); errors.Is(err, unix.EPERM) {
+		t.Skip("this machine lets nobody make namespaces")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if below, err := fs.InNamespaceBelow(cmd.Process.Pid); err != nil || !below {
+		t.Errorf("it is below: %v, %v", below, err)
+	}
+	if group, err := fs.ControlGroup(cmd.Process.Pid); err != nil || group != own {
+		t.Errorf("its group is %q, %v, want %q", group, err, own)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }
