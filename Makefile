@@ -101,12 +101,15 @@ prebuilt:
 	@cd test/bench && CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= $(GO) build -trimpath -o /dev/null sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
 	@cd test/bench && CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= $(GO) build -trimpath -o /dev/null ./internal/agentsandboxclient
 
+# Where version 2 of control groups lacks controllers, the tests of it run in a virtual machine.
+MACHINE := $(shell grep -qs 'memory.*pids' /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers || echo $(CLUSTER)/machine/vmlinuz)
+
 # The programs besides Go that the tests and benchmarks use, as program=package of Debian,
 # and those that only tests at full size use, because they are large.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 pip=python3-pip ip=iproute2 \
 	ssh=openssh-client rsync=rsync jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
-	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless)
+	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless) $(if $(MACHINE),qemu-system-x86_64=qemu-system-x86 cpio=cpio busybox=busybox-static)
 
 needs:
 	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \
@@ -116,6 +119,7 @@ needs:
 	else \
 		echo "missing:$$missing: install them, or run this as root on Debian" >&2; exit 1; \
 	fi
+	@$(if $(MACHINE),test/machine/kernel.sh $(MACHINE))
 
 # $(call gotest,NAME,VARIABLES) runs tests with these variables. It prints the outcome of
 # each package, and failures at once. The results go to NAME.json in RESULTS. What hangs ends
