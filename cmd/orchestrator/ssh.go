@@ -41,9 +41,12 @@ started gets a hangup when ssh ends first.
 For scp, sftp, rsync, git and editors, "orchestrator ssh-config" prints the configuration
 that lets them all use ID.podagent as a host. With --stdio, ssh serves the protocol at its
 own standard input and output: this is what a ProxyCommand runs. Then ID may also be
-ID.podagent or ID+SESSION.podagent.
+ID.podagent or ID+NAME.podagent, with the name of a terminal.
 
-Exit status: that of the command, or 255.`,
+Exit status: that of ssh, which is the command's, or 255 if ssh failed, for example because
+there is no such sandbox. 125 if ssh could not be run: the command line is wrong, ssh is not
+installed, or the host key cannot be had. With --stdio: 0 if the client ended the
+connection, 125 if something else did, and 128 plus its number if that was a signal.`,
 		Example: `  orchestrator ssh job-1
   orchestrator ssh job-1 -L 8080:localhost:80 -- make serve
   orchestrator ssh job-1 --session main
@@ -79,24 +82,25 @@ Exit status: that of the command, or 255.`,
 // sshHost is what the names of sandboxes end with where ssh wants a host.
 const sshHost = ".podagent"
 
-// sshTarget returns the sandbox and the session that a host's name means. An id without the
-// ending is taken as it is.
-func sshTarget(name, session string) (id, named string, err error) {
+// sshTarget returns the sandbox and the name of the terminal that a host's name means. An id
+// without the ending is taken as it is. A terminal that is given counts.
+func sshTarget(name, given string) (id, terminal string, err error) {
+	terminal = given
 	if host, ok := strings.CutSuffix(name, sshHost); ok {
 		name = host
-		if i := strings.LastIndexByte(host, '+'); i >= 0 && session == "" {
-			name, session = host[:i], host[i+1:]
-			if session == "" {
-				return "", "", usagef("%q has no name of a session behind its plus", host+sshHost)
+		if i := strings.LastIndexByte(host, '+'); i >= 0 && given == "" {
+			name, terminal = host[:i], host[i+1:]
+			if terminal == "" {
+				return "", "", usagef("%q has no name of a terminal behind its plus", host+sshHost)
 			}
 		}
 	}
-	if session != "" {
-		if err := sshserver.CheckSession(session); err != nil {
+	if terminal != "" {
+		if err := sshserver.CheckTerminal(terminal); err != nil {
 			return "", "", usageError{err}
 		}
 	}
-	return name, session, nil
+	return name, terminal, nil
 }
 
 // runSSH runs OpenSSH's client, with this program as its ProxyCommand.
@@ -109,7 +113,7 @@ func (a *app) runSSH(cmd *cobra.Command, id string, command []string, opts sshOp
 	}
 	c, err := a.sshConfig(cmd)
 	if err != nil {
-		return err
+		return &sandboxError{id: id, launching: true, err: err}
 	}
 	args := c.options(id, opts.session)
 	if opts.tty {
@@ -139,7 +143,8 @@ type programError struct {
 
 func (e *programError) Error() string { return fmt.Sprintf("%s: exit status %d", e.name, e.status) }
 
-// runProgram runs a program with the standard streams. An interruption is passed on to it.
+// runProgram runs a program with the standard streams. An interruption is passed on to it. Where the
+// program has no status, nobody knows what it did.
 func runProgram(ctx context.Context, std streams, name string, args []string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdin, c.Stdout, c.Stderr = std.in, std.out, std.err
@@ -148,7 +153,7 @@ func runProgram(ctx context.Context, std streams, name string, args []string) er
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
 		return &programError{name, exit.ExitCode()}
 	}
-	return local(err)
+	return unclear(local(err))
 }
 
 // serveSSH serves SSH at the standard streams.
@@ -156,7 +161,7 @@ func (a *app) serveSSH(ctx context.Context, name string, command []string, opts 
 	if len(command) > 0 {
 		return usagef("--stdio takes no command: ssh sends it")
 	}
-	id, session, err := sshTarget(name, opts.session)
+	id, terminal, err := sshTarget(name, opts.session)
 	if err != nil {
 		return err
 	}
@@ -176,7 +181,7 @@ func (a *app) serveSSH(ctx context.Context, name string, command []string, opts 
 		return &sandboxError{id: id, launching: true, err: err}
 	}
 	return within(sandbox, func(s *launcher.Sandbox) error {
-		server := sshserver.Server{Sandbox: s.Client, Workdir: s.Workdir, HostKey: keys[0], Session: session, Log: a.logger()}
+		server := sshserver.Server{Sandbox: s.Client, Workdir: s.Workdir, HostKey: keys[0], Terminal: terminal, Log: a.logger()}
 		return unclear(server.Serve(ctx, pipe{a.in, a.out}))
 	})
 }

@@ -106,8 +106,8 @@ func (a *app) sshConfig(cmd *cobra.Command) (*sshConfig, error) {
 	return c, writeKnownHosts(c.knownHosts, keys)
 }
 
-// notOfPlace are the settings that do not say where sandboxes are, beside those of new sandboxes of
-// this machine.
+// notOfPlace are the settings that do not say where sandboxes are; nor are the flags for new local
+// sandboxes.
 var notOfPlace = []string{"output", "log-level", "config"}
 
 // placeFlags returns the flags, as arguments, that say where the sandboxes are.
@@ -157,9 +157,26 @@ func (c *sshConfig) settings() []string {
 	}
 }
 
+// notInHosts are bytes that no name of a sandbox's host has, and that can mean something to a shell,
+// also to one that is not of POSIX. Patterns of ssh cannot have asterisks, question marks and double
+// quotes as such: they mean nothing in single quotes. Versions of ssh before 9.6 have the ProxyCommand
+// run with whatever a host's name is, and that may come from others, such as the address of a submodule
+// of git (CVE-2023-51385).
+const notInHosts = "'`\\$!;&|<>(){}[]~#%^=,:@/ "
+
+// hostPatterns returns the patterns of the names for which ssh uses the block. In double quotes all
+// versions of ssh take a single one as it is.
+func hostPatterns() string {
+	patterns := []string{"*" + sshHost}
+	for _, c := range notInHosts {
+		patterns = append(patterns, `"!*`+string(c)+`*"`)
+	}
+	return strings.Join(patterns, " ")
+}
+
 // block returns the block for a file of ssh's configuration.
 func (c *sshConfig) block() string {
-	lines := []string{"Host *" + sshHost, "    ProxyCommand " + c.proxy("'%n'")}
+	lines := []string{"Host " + hostPatterns(), "    ProxyCommand " + c.proxy("'%n'")}
 	for _, s := range c.settings() {
 		lines = append(lines, "    "+s)
 	}

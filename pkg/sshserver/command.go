@@ -37,7 +37,7 @@ func (s *session) command(ctx context.Context, text string) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	started := context.AfterFunc(s.run.gone, cancel)
-	named := s.terminal != nil && s.conn.server.Session != ""
+	named := s.terminal != nil && s.conn.server.Terminal != ""
 	p, err := s.start(running, text, named)
 	if !started() && err == nil {
 		err = p.Wait() // the client left meanwhile, and the process was killed
@@ -152,24 +152,24 @@ func (s *session) finish(p *podapi.Process, err error) {
 	s.exit(*status)
 }
 
-// input returns what the client types. A terminal has no end of it: what the client that goes leaves
-// behind is not to read a ctrl-d.
+// input returns what the client types. A terminal's input never ends, so that what outlives the client
+// reads no ctrl-d.
 func (s *session) input() io.Reader {
 	if s.terminal == nil {
 		return s.channel
 	}
-	return &keys{s.channel, s.run.done}
+	return &typed{s.channel, s.run.done}
 }
 
-type keys struct {
+type typed struct {
 	from io.Reader
 	done <-chan struct{} // of the run
 }
 
-func (k *keys) Read(p []byte) (int, error) {
-	n, err := k.from.Read(p)
+func (t *typed) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
 	if n == 0 && err != nil {
-		<-k.done
+		<-t.done
 	}
 	return n, err
 }

@@ -112,21 +112,21 @@ func TestWhatAClientLeavesGetsAHangup(t *testing.T) {
 		if withTerminal {
 			terminal(t, s, nil)
 		}
-		_, out := start(t, s, `trap 'echo hup > left; exit' HUP; (trap '' HUP; echo ready; exec sleep 601) & while :; do sleep 0.05; echo more; done`)
+		_, out := start(t, s, `trap '' HUP; sleep 601 & echo $! > survivor
+			trap 'echo hup > left; exit' HUP; echo ready; while :; do sleep 0.05; echo more; done`)
 		until(t, out, "ready")
 		c.Close()
 		await(t, "the hangup", func() bool {
 			text, _ := p.ReadFile(t.Context(), "left")
 			return string(text) == "hup\n"
 		})
-		survivor, err := p.Shell(t.Context(), "pgrep -f 'sleep 60[1]'; pkill -f 'sleep 60[1]'").Output()
-		if err != nil || len(survivor) == 0 {
+		if err := p.Shell(t.Context(), `pid=$(cat survivor); grep -qa sleep /proc/$pid/cmdline && kill $pid`).Run(); err != nil {
 			t.Errorf("with a terminal %v: what ignores HUP is gone: %v", withTerminal, err)
 		}
 	}
 }
 
-func TestANamedSessionRunsOnAndShowsItsScreenAgain(t *testing.T) {
+func TestANamedTerminalRunsOnAndShowsItsScreenAgain(t *testing.T) {
 	p := newPlace(t)
 	c := p.connect(t, "main")
 	s := open(t, c)

@@ -42,12 +42,19 @@ func newPlace(t testing.TB) *place {
 	return &place{launchertest.Sandbox(t), signer}
 }
 
-func (p *place) server(session string) *sshserver.Server {
-	return &sshserver.Server{Sandbox: p.Client, Workdir: p.Workdir, HostKey: p.key, Session: session}
+func (p *place) server(terminal string) *sshserver.Server {
+	return &sshserver.Server{Sandbox: p.Client, Workdir: p.Workdir, HostKey: p.key, Terminal: terminal}
 }
 
-// connect returns a client, whose session has this name. The server ends before the test does.
-func (p *place) connect(t testing.TB, session string) *ssh.Client {
+// connect returns a client, whose terminals have this name. The server ends before the test does.
+func (p *place) connect(t testing.TB, terminal string) *ssh.Client {
+	t.Helper()
+	client, _ := p.serve(context.Background(), t, terminal)
+	return client
+}
+
+// serve returns a client, and what Serve returns for it.
+func (p *place) serve(ctx context.Context, t testing.TB, terminal string) (*ssh.Client, <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,9 +65,10 @@ func (p *place) connect(t testing.TB, session string) *ssh.Client {
 	go func() {
 		conn, err := l.Accept()
 		if err == nil {
-			err = p.server(session).Serve(context.Background(), conn)
+			err = p.server(terminal).Serve(ctx, conn)
 		}
 		served <- err
+		close(served)
 	}()
 	client, err := ssh.Dial("tcp", l.Addr().String(), &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(p.key.PublicKey())})
 	if err != nil {
@@ -68,13 +76,21 @@ func (p *place) connect(t testing.TB, session string) *ssh.Client {
 	}
 	t.Cleanup(func() {
 		client.Close()
-		select {
-		case <-served:
-		case <-time.After(hung):
-			t.Error("the server does not end")
-		}
+		_ = ended(t, served)
 	})
-	return client
+	return client, served
+}
+
+// ended waits until Serve has returned, and returns its error.
+func ended(t testing.TB, served <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(hung):
+		t.Error("the server does not end")
+		return nil
+	}
 }
 
 // open returns a new session of the client.
@@ -103,15 +119,22 @@ func until(t testing.TB, r io.Reader, text string) string {
 // start starts a command, and returns its input and output.
 func start(t testing.TB, s *ssh.Session, command string) (io.Writer, io.Reader) {
 	t.Helper()
+	in, out := pipes(t, s)
+	if err := s.Start(command); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
+// pipes returns the input and output of what the session is to start.
+func pipes(t testing.TB, s *ssh.Session) (io.WriteCloser, io.Reader) {
+	t.Helper()
 	in, err := s.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := s.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(command); err != nil {
 		t.Fatal(err)
 	}
 	return in, out

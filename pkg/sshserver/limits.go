@@ -22,8 +22,8 @@ const (
 	maxTerm = 128
 	// maxModes bounds the encoded modes of a terminal: there are 256, each of five bytes.
 	maxModes = 256*5 + 1
-	// maxSession bounds the name of a session in bytes, so that it fits into a line of ps.
-	maxSession = 64
+	// maxTerminal bounds the name of a terminal in bytes, so that it fits into a line of ps.
+	maxTerminal = 64
 	// waitingSignals bounds the signals of a client that the agent has yet to get. People press
 	// keys; who sends more at once loses the rest.
 	waitingSignals = 16
@@ -44,8 +44,10 @@ const (
 	readAhead  = 256 << 10
 	keptBlocks = 4
 	// maxParked bounds the bytes of a file that arrived before others that belong in front of them.
-	// Clients have at most 2 MiB under way; this is the double.
-	maxParked = 4 << 20
+	// Clients have at most 2 MiB under way; this is the double. Each write counts parkedCost bytes
+	// beside its own, for what keeping it takes, so that many small ones are bounded, too.
+	maxParked  = 4 << 20
+	parkedCost = 512
 	// maxSpool bounds a file that is changed in place, which has to be fetched, and maxSpools how
 	// many of them are open: both keep the temporary directory of this machine from filling up.
 	maxSpool  = 256 << 20

@@ -7,13 +7,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// A named session is a terminal whose script begins with its name. So whoever asks the agent for
+// The script of a named terminal begins with the name. So whoever asks the agent for
 // its processes finds it, from any machine, and nobody has to keep anything.
 
-// marker is the first line of the script of the session with this name.
-func marker(name string) string { return "# ssh session " + name + "\n" }
+// marker is the first line of the script of the terminal with this name.
+func marker(name string) string { return "# ssh terminal " + name + "\n" }
 
-// startNamed attaches to the terminal that runs under the session's name, or starts one.
+// startNamed attaches to the terminal that runs under the client's name for it, or starts one.
 func (s *session) startNamed(ctx context.Context, text string) (*podapi.Process, error) {
 	id, err := s.findNamed(ctx)
 	if err != nil {
@@ -22,21 +22,21 @@ func (s *session) startNamed(ctx context.Context, text string) (*podapi.Process,
 	if id != "" {
 		return s.attach(ctx, id)
 	}
-	c := s.conn.server.Sandbox.Shell(ctx, marker(s.conn.server.Session)+s.script(text))
+	c := s.conn.server.Sandbox.Shell(ctx, marker(s.conn.server.Terminal)+s.script(text))
 	if err := s.startCommand(c); err != nil {
 		return nil, err
 	}
 	return c.Process, nil
 }
 
-// findNamed returns the exec id of the session's terminal, the oldest if there are several; empty
+// findNamed returns the exec id of the named terminal, the oldest if there are several; empty
 // if there is none.
 func (s *session) findNamed(ctx context.Context) (string, error) {
 	list, err := s.conn.server.Sandbox.Processes(ctx)
 	if err != nil {
 		return "", err
 	}
-	mark := marker(s.conn.server.Session)
+	mark := marker(s.conn.server.Terminal)
 	for _, p := range list { // the oldest first
 		if p.Terminal && p.Status == nil && strings.HasPrefix(p.Script, mark) {
 			return p.ID, nil

@@ -151,6 +151,23 @@ func TestASlowReaderHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+func TestServeSaysWhyItEnded(t *testing.T) {
+	p := newPlace(t)
+	client, served := p.serve(t.Context(), t, "")
+	client.Close()
+	if err := ended(t, served); err != nil {
+		t.Errorf("the client ended it: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	client, served = p.serve(ctx, t, "")
+	start(t, open(t, client), "sleep 601")
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := ended(t, served); !errors.Is(err, cause) {
+		t.Errorf("its context ended: %v", err)
+	}
+}
+
 func TestAClientThatDoesNotSpeakSSHIsRefused(t *testing.T) {
 	p := newPlace(t)
 	for _, said := range []string{"GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1<<20), "SSH-2.0-x\r\n\xff\xff\xff\xff\x00", ""} {

@@ -83,16 +83,16 @@ func parseText(data []byte) (string, error) {
 	return r.Text, err
 }
 
-// CheckSession returns an error unless name can be that of a session: up to 64 letters and
+// CheckTerminal returns an error unless name can be that of a terminal: 1 to 64 letters and
 // digits of ASCII, dots, dashes and underscores.
-func CheckSession(name string) error {
+func CheckTerminal(name string) error {
 	for _, c := range []byte(name) {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._-", c) >= 0) {
-			return fmt.Errorf("%q is no name of a session: it may have letters, digits, dots, dashes and underscores", name)
+			return fmt.Errorf("%q is no name of a terminal: it may have letters, digits, dots, dashes and underscores", name)
 		}
 	}
-	if name == "" || len(name) > maxSession {
-		return fmt.Errorf("the name of a session has 1 to %d letters, not %d", maxSession, len(name))
+	if name == "" || len(name) > maxTerminal {
+		return fmt.Errorf("the name of a terminal has 1 to %d letters, not %d", maxTerminal, len(name))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func newRun(s *session) *run {
 	return &run{session: s, gone: gone, left: left, done: make(chan struct{}), signals: make(chan syscall.Signal, waitingSignals)}
 }
 
-// do does what start does.
+// do runs start, and then says that the run is done. It is called once.
 func (r *run) do(ctx context.Context, start func(context.Context)) {
 	defer close(r.done)
 	start(ctx)

@@ -7,8 +7,8 @@
 //   - A command that ended clearly has its exit status or signal. If nobody knows how it
 //     ended, standard error says why, and the status is 255.
 //   - When a client goes, what it started gets HUP, as from a terminal that is closed, and
-//     its output goes nowhere. A named session ([Server.Session]) runs on, and the next
-//     client gets it with its screen.
+//     its output goes nowhere. A named terminal ([Server.Terminal]) runs on, and the
+//     next client gets it with its screen.
 //   - It reaches the sandbox and nothing else: -R, agents, X11 and other hosts are refused,
 //     and standard error says why.
 //   - Memory, channels, files and times have bounds (limits.go), whatever a client sends.
@@ -17,6 +17,7 @@
 package sshserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -33,17 +34,25 @@ import (
 
 // Server serves SSH over one sandbox. Its fields stay as they are while it serves.
 type Server struct {
+	// Sandbox is where all that clients ask for is done. Its user stays the owner: Serve does
+	// not close it, and several servers may share it.
 	Sandbox *podapi.Client
 	Workdir string // where relative paths of sftp start; absolute
+	// HostKey is the key that clients pin. It has to be the same each time, and its private
+	// half stays out of the sandbox.
 	HostKey ssh.Signer
-	// Session names the terminals of this client: a terminal that runs under the name is
-	// attached to, and one that a client starts runs on without it. See [CheckSession].
-	Session string
-	Log     *slog.Logger // gets what clients are refused; nil discards it
+	// Terminal names the terminals of this client: a terminal that runs under the name is
+	// attached to, and one that a client starts runs on without it. Empty leaves them without
+	// a name. See [CheckTerminal].
+	Terminal string
+	Log      *slog.Logger // gets what clients are refused; nil discards it
 }
 
-// Serve serves the connection until the client ends it or ctx ends, and closes it. The
-// error is nil if the client ended it.
+// Serve serves the connection until the client ends it or ctx ends, and closes it. It returns
+// when everything has ended that it did for the client, which takes a second or two for
+// commands that ignore HUP. The error is nil if the client ended the connection, the cause of
+// ctx if that ended first, and else says what broke: the client does not speak SSH, took
+// longer than 30 seconds to begin, or the connection was cut.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +65,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	client, channels, requests, err := ssh.NewServerConn(conn, config)
 	late.Stop()
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer client.Close()
 	c := &connection{server: s, client: client}
@@ -66,10 +75,18 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	for opened := range channels {
 		c.open(ctx, opened, &tasks)
 	}
-	err = client.Wait()
+	err = whyEnded(client)
+	err = cmp.Or(context.Cause(ctx), err) // the end of ctx closes the connection
 	cancel()
 	tasks.Wait()
-	if errors.Is(err, io.EOF) || strings.HasPrefix(err.Error(), "ssh: disconnect, ") { // whose type is private
+	return err
+}
+
+// whyEnded waits for the end of a connection, and returns nil if its client wanted that. The
+// type of the error of a disconnect message is private to package ssh, so its text has to tell.
+func whyEnded(client *ssh.ServerConn) error {
+	err := client.Wait()
+	if errors.Is(err, io.EOF) || strings.HasPrefix(err.Error(), "ssh: disconnect, ") {
 		return nil
 	}
 	return err

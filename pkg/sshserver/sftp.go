@@ -87,7 +87,7 @@ func (f *files) remove(ctx context.Context, name string, dir bool) error {
 
 // StatVFS implements sftp.StatVFSFileCmder. podapi knows the file system of the workdir alone.
 func (f *files) StatVFS(r *sftp.Request) (*sftp.StatVFS, error) {
-	if !within(f.conn.server.Workdir, r.Filepath) {
+	if !within(r.Filepath, f.conn.server.Workdir) {
 		return nil, sftp.ErrSSHFxOpUnsupported
 	}
 	stats, err := f.client.Stats(r.Context())

@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
 )
 
 // sftpOf returns an sftp client.
@@ -114,41 +116,77 @@ func TestAFileThatExistsIsChangedInPlace(t *testing.T) {
 }
 
 func TestATransferThatIsCutLeavesWhatWasThere(t *testing.T) {
-	p := newPlace(t)
-	if err := p.WriteFile(t.Context(), "f", []byte("as it was"), 0); err != nil {
+	for what, cut := range map[string]func(*ssh.Client, io.Closer){
+		"the connection ends":              func(c *ssh.Client, _ io.Closer) { c.Close() },
+		"the input ends, the client stays": func(_ *ssh.Client, in io.Closer) { in.Close() },
+	} {
+		p := newPlace(t)
+		client, served := p.serve(t.Context(), t, "")
+		s := open(t, client)
+		in, out := pipes(t, s)
+		if err := s.RequestSubsystem("sftp"); err != nil {
+			t.Fatal(err)
+		}
+		c, err := sftp.NewClientPipe(out, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, flags := range map[string]int{"f": os.O_WRONLY | os.O_TRUNC, "./g/../f2": os.O_RDWR} {
+			p.begins(t, c, name, flags)
+		}
+		cut(client, in)
+		_ = c.Wait() // for the end of the output, which comes after that of the files
+		client.Close()
+		if err := ended(t, served); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{"f", "f2"} {
+			if got, err := p.ReadFile(t.Context(), name); err != nil || string(got) != "as it was" {
+				t.Errorf("%s: %s has %d bytes, %v", what, name, len(got), err)
+			}
+		}
+	}
+}
+
+// begins writes a part of a file that has a content.
+func (p *place) begins(t testing.TB, c *sftp.Client, name string, flags int) {
+	t.Helper()
+	if err := p.WriteFile(t.Context(), path.Clean(name), []byte("as it was"), 0); err != nil {
 		t.Fatal(err)
 	}
-	client := p.connect(t, "")
-	c, err := sftp.NewClient(client)
+	f, err := c.OpenFile(name, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flags := range []int{os.O_WRONLY | os.O_TRUNC, os.O_RDWR} {
-		name := "f"
-		if flags == os.O_RDWR {
-			name = "./g/../f2"
-			if err := p.WriteFile(t.Context(), "f2", []byte("as it was"), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f, err := c.OpenFile(name, flags)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(content(1 << 20)); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := f.Write(content(1 << 20)); err != nil {
+		t.Fatal(err)
 	}
-	client.Close()
-	again := p.sftpOf(t) // the first one's session has ended by then, or ends beside it
-	for _, name := range []string{"f", "f2"} {
-		f, err := again.Open(name)
+}
+
+func TestAFailedWriteLeavesWhatWasThere(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	for _, flags := range []int{os.O_WRONLY | os.O_TRUNC, os.O_RDWR} {
+		if err := p.WriteFile(t.Context(), "f", []byte("as it was"), 0); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile("f", flags)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(f); err != nil || string(got) != "as it was" {
-			t.Errorf("%s has %d bytes, %v", name, len(got), err)
+		if _, err := f.WriteAt([]byte("changed"), 0); err != nil {
+			t.Error(err)
 		}
+		if _, err := f.WriteAt([]byte("x"), 256<<20); err == nil && flags == os.O_RDWR {
+			t.Error("a file that is too long to be changed in place was written")
+		}
+		if _, err := f.WriteAt([]byte("again"), 0); err == nil && flags != os.O_RDWR {
+			t.Error("the beginning of a new file was written twice")
+		}
+		if err := f.Close(); !strings.Contains(fmt.Sprint(err), "a write failed before") {
+			t.Errorf("flags %#x: %v", flags, err)
+		}
+		p.has(t, "f", []byte("as it was"))
 	}
 }
 

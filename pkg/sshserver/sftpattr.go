@@ -153,7 +153,7 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // within reports whether a path is dir or below it. Both are clean.
-func within(dir, name string) bool {
+func within(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(path.Clean(dir), "/")+"/")
 }
 

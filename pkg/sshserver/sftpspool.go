@@ -69,11 +69,13 @@ func (s *spool) WriteAt(p []byte, offset int64) (int, error) {
 	switch {
 	case s.file == nil:
 		return 0, fs.ErrClosed
-	case offset < 0 || offset+int64(len(p)) > maxSpool:
+	case offset < 0 || offset > maxSpool-int64(len(p)):
 		return 0, &fs.PathError{Op: "write", Path: s.name, Err: syscall.EFBIG}
 	}
 	n, err := s.file.WriteAt(p, offset)
-	s.size = max(s.size, offset+int64(n))
+	if n > 0 { // writing nothing makes no file longer
+		s.size = max(s.size, offset+int64(n))
+	}
 	return n, err
 }
 

@@ -1,7 +1,6 @@
 package sshserver
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"github.com/pkg/sftp"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // A pending file is one that a client writes. It gets into its place, whole, when the client closes
@@ -222,88 +220,3 @@ func (w *writing) Close() error {
 	}
 	return w.files.apply(w.files.ctx, w.name, w.changes)
 }
-
-// stream is a new content that goes to the sandbox as it comes. Clients send it in order, but some
-// writes are under way at once.
-type stream struct {
-	name string
-	to   *podapi.Writer
-
-	mu     sync.Mutex
-	next   int64            // what to has
-	parked map[int64][]byte // what comes later, by offset
-	bytes  int              // of parked
-	err    error
-}
-
-func newStream(ctx context.Context, client *podapi.Client, name string, opts fsops.WriteOptions) (*stream, error) {
-	to, err := client.Create(ctx, name, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &stream{name: name, to: to, parked: map[int64][]byte{}}, nil
-}
-
-// errOrder says that a new file cannot be written so.
-var errOrder = errors.New("a new file is written from its beginning to its end: write it elsewhere, and copy it")
-
-func (s *stream) WriteAt(p []byte, offset int64) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && (offset < s.next || offset > s.next && (s.bytes+len(p) > maxParked || s.parked[offset] != nil)) {
-		s.err = &fs.PathError{Op: "write", Path: s.name, Err: errOrder}
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	if offset > s.next {
-		s.parked[offset] = p // the packet's own memory, which nobody uses again
-		s.bytes += len(p)
-		return len(p), nil
-	}
-	s.err = s.send(p)
-	for next := s.parked[s.next]; s.err == nil && len(next) > 0; next = s.parked[s.next] {
-		delete(s.parked, s.next)
-		s.bytes -= len(next)
-		s.err = s.send(next)
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	return len(p), nil
-}
-
-func (s *stream) send(p []byte) error {
-	n, err := s.to.Write(p)
-	s.next += int64(n)
-	return err
-}
-
-func (s *stream) length() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.next
-}
-
-// truncate takes the length that the content has anyway.
-func (s *stream) truncate(size int64) error {
-	if size == s.length() {
-		return nil
-	}
-	return &fs.PathError{Op: "truncate", Path: s.name, Err: errOrder}
-}
-
-func (s *stream) commit() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil && len(s.parked) > 0 {
-		s.err = &fs.PathError{Op: "write", Path: s.name, Err: errOrder}
-	}
-	if s.err != nil {
-		return s.err
-	}
-	_, err := s.to.Commit()
-	return err
-}
-
-func (s *stream) drop() { _ = s.to.Close() } // it never fails
