@@ -3,13 +3,14 @@ package launcher_test
 import (
 	"errors"
 	"fmt"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"golang.org/x/sys/unix"
 
@@ -102,6 +103,24 @@ func TestAutoTakesNoWeakerLevelForALack(t *testing.T) {
 				t.Errorf("launching: %v", err)
 			}
 		})
+	}
+}
+
+// A path of the view that cannot be reached is no reason for a weaker level: another sandbox may have made it so.
+func TestAutoTakesNoWeakerLevelForAPath(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a path that the launcher reaches, and its agent in namespaces does not")
+	}
+	l := launchertest.Local(t)
+	closed := filepath.Join(t.TempDir(), "closed")
+	readable := filepath.Join(closed, "readable")
+	if err := errors.Join(os.MkdirAll(readable, 0o755), os.Chmod(closed, 0o700), os.Chown(closed, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	l.Isolation, l.Readable = isolation.Auto, []string{readable}
+	_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+	if err == nil || errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), "namespaces: ") || !strings.Contains(err.Error(), readable) {
+		t.Errorf("launching: %v", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *State) number(proc string) error {
 	// The kernel keeps the first numbers for itself once it has given all others.
 	most := strconv.Itoa(s.Limits.Processes + reservedNumbers)
 	if err := os.WriteFile(proc+"/sys/kernel/pid_max", []byte(most), 0); err != nil {
-		return err
+		return os.NewSyscallError("bounding the numbers of processes", err)
 	}
 	// It reserves them only then. Where it does not let itself be told that it has, there may be as many more.
 	err := os.WriteFile(proc+"/sys/kernel/ns_last_pid", []byte(strconv.Itoa(reservedNumbers)), 0)

@@ -72,7 +72,7 @@ const quiet = unix.MS_NOSUID | unix.MS_NODEV
 func (s *State) buildRoot() error {
 	view := s.View
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounting: %w", err)
+		return os.NewSyscallError("mount /", err)
 	}
 	trees, err := view.trees()
 	if err != nil {
@@ -192,7 +192,7 @@ func treeOf(e landlock.File) (tree, error) {
 	}
 	fd, err := unix.OpenTree(path, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
-		return tree{}, &os.PathError{Op: "open_tree", Path: e.Path, Err: err}
+		return tree{}, os.NewSyscallError("open_tree "+e.Path, err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
 	if e.Access != landlock.Device {
@@ -202,7 +202,7 @@ func treeOf(e landlock.File) (tree, error) {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return tree{}, &os.PathError{Op: "mount_setattr", Path: e.Path, Err: err}
+		return tree{}, os.NewSyscallError("mount_setattr "+e.Path, err)
 	}
 	return tree{at: e.Path, fd: fd, dir: info.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
@@ -222,7 +222,7 @@ func (t tree) attach(root *os.Root) error {
 	defer unix.Close(place)
 	err = unix.MoveMount(t.fd, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
-		return &os.PathError{Op: "move_mount", Path: t.at, Err: err}
+		return os.NewSyscallError("move_mount "+t.at, err)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func makePlace(root *os.Root, path string, dir bool) (int, error) {
 
 func mount(source, target, kind string, flags uintptr, data string) error {
 	if err := unix.Mount(source, target, kind, flags, data); err != nil {
-		return &os.PathError{Op: "mount " + kind, Path: strings.TrimPrefix(target, "."), Err: err}
+		return os.NewSyscallError("mount "+kind+" "+strings.TrimPrefix(target, "."), err)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func freeze(path string) error {
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &attr); err != nil {
-		return &os.PathError{Op: "mount_setattr", Path: path, Err: err}
+		return os.NewSyscallError("mount_setattr "+path, err)
 	}
 	return nil
 }

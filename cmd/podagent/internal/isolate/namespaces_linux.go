@@ -64,6 +64,9 @@ func runInNamespaces(view View, limits Bounds, sockets Sockets) (status int, err
 		f.Close()
 	}
 	if err != nil {
+		if _, err := os.Stat(view.Home + "/."); err != nil { // where the program was to start
+			return 0, fmt.Errorf("namespaces: %w", err)
+		}
 		for _, refusal := range isolation.Refusals() {
 			err = fmt.Errorf("%w: %s", err, refusal.Reason)
 		}

@@ -15,15 +15,23 @@ import (
 // else uses that up.
 var refusals = []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.ENODEV, unix.EUSERS}
 
-// unavailable returns the error of trying to have a level, as [ErrUnavailable] if it is a refusal.
+// unavailable returns the error of a call that is to begin a level, as [ErrUnavailable] if it is a refusal.
 func unavailable(level string, err error) error {
-	if isRefusal(err) {
+	if refuses(err) {
 		return fmt.Errorf("%w: %s: %w", ErrUnavailable, level, err)
 	}
 	return fmt.Errorf("%s: %w", level, err)
 }
 
+// isRefusal reports whether an error of building the level is the machine's refusal of it, which is one of a system call that
+// makes the level: an [os.SyscallError]. Errors of paths ([os.PathError]) never are: they are faults of the view,
+// and another sandbox may have made them, such as by chmod of a directory that this one is to read.
 func isRefusal(err error) bool {
+	call, ok := errors.AsType[*os.SyscallError](err)
+	return ok && refuses(call) || errors.Is(err, ErrUnavailable)
+}
+
+func refuses(err error) bool {
 	return slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) ||
 		errors.Is(err, unix.ENOSPC) && noneAllowed()
 }

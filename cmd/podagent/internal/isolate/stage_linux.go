@@ -29,7 +29,7 @@ func dropRights() error {
 		// same, as no_new_privs lets none have one that this program lacks. The next stage checks that it has none.
 		err = unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
 		if err != nil && !errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("giving up capability %d: %w", right, err)
+			return fmt.Errorf("giving up capability %d: %w", right, os.NewSyscallError("prctl", err))
 		}
 	}
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
