@@ -44,6 +44,9 @@ func (l *localFlags) define() *pflag.FlagSet {
 func (a *app) localLauncher() (*launcher.Local, error) {
 	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Ephemeral: int64(a.local.ephemeral), Log: a.logger()}
 	for _, dir := range a.local.readable {
+		if dir == "" { // which would be the current directory
+			return nil, usageError{errors.New("--readable is empty: it is a directory")}
+		}
 		path, err := filepath.Abs(dir)
 		if err != nil {
 			return nil, usageError{err}

@@ -60,10 +60,12 @@ command runs, as exec does.
 }
 
 func (a *app) run(ctx context.Context, spec launcher.Spec, command []string, opts execOptions) error {
-	// An adopted sandbox keeps its workdir. This command runs in the requested one
-	// in either case.
-	opts.dir = spec.Workdir
 	return a.launch(ctx, spec, opts.egress, func(sandbox *launcher.Sandbox) error {
+		// An adopted sandbox keeps its workdir. This command runs in the requested one
+		// in either case. That of a new one may have another name in it.
+		if opts.dir = spec.Workdir; sandbox.Created {
+			opts.dir = ""
+		}
 		if spec.OnClose == launcher.CloseKeep {
 			a.note("sandbox %s stays until \"orchestrator down %[1]s\"", quote(sandbox.ID))
 		}

@@ -58,7 +58,7 @@ func (a *app) up(ctx context.Context, spec launcher.Spec, e *egressFlags) error 
 		return usagef("the id of a sandbox must not be empty")
 	}
 	return a.launch(ctx, spec, e, func(sandbox *launcher.Sandbox) error {
-		if spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
+		if !sandbox.Created && spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
 			a.note("sandbox %s exists already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
 		}
 		if spec.Egress.Mode == wayout.Auto { // whoever names advisory knows

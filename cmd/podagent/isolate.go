@@ -34,13 +34,22 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 	})
 	flags.StringVar(&f.view.Home, "home", "", "with --isolation, the home `DIR` of the sandbox, which only it uses")
 	flags.StringVar(&f.view.Temp, "temp", "", "with --isolation, the `DIR` for the sandbox's temporary files, which only it uses")
-	flags.Func("readable", "with --isolation, let the sandbox read the absolute path `DIR`; may be repeated", func(s string) error {
-		if !filepath.IsAbs(s) {
-			return fmt.Errorf("%q is not absolute", s)
-		}
-		f.view.Readable = append(f.view.Readable, s)
-		return nil
-	})
+	for name, to := range map[string]struct {
+		list  *[]string
+		usage string
+	}{
+		"readable": {&f.view.Readable, "let the sandbox read the absolute path `DIR`; may be repeated"},
+		"hide":     {&f.view.Hidden, "hide the absolute path `DIR`, without symbolic links, where it lies in what can be read of the system; may be repeated"},
+		"link":     {&f.view.Links, "let the absolute path `LINK` be a symbolic link in the sandbox, too, if it has what that leads to; may be repeated"},
+	} {
+		flags.Func(name, "with --isolation, "+to.usage, func(s string) error {
+			if !filepath.IsAbs(s) {
+				return fmt.Errorf("%q is not absolute", s)
+			}
+			*to.list = append(*to.list, s)
+			return nil
+		})
+	}
 	flags.Int64Var(&f.view.Ephemeral, "ephemeral", 0, "with --isolation, have what is in the workdir, home and temporary files in memory, up to `BYTES`; it ends with the agent, and takes namespaces (default on disk)")
 	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, by which who started it has bounded both memory and processes")
 	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why that is not so, for callers")

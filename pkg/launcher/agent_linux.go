@@ -73,7 +73,11 @@ func (p *place) startWithin(ctx context.Context, b bounds, binary string, out *o
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	args := []string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}
-	cmd := exec.Command(binary, slices.Concat(args, egressFlags(p.Egress), p.Isolation.flags(), b.flags, lineageFlags(p.Bounds.Lineage))...)
+	isolated, err := p.isolationFlags()
+	if err != nil {
+		return nil, errors.Join(err, b.end())
+	}
+	cmd := exec.Command(binary, slices.Concat(args, egressFlags(p.Egress), isolated, b.flags, lineageFlags(p.Bounds.Lineage))...)
 	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal

@@ -51,7 +51,7 @@ func escape() error {
 	if _, err := unix.Open(e.home(), unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
 		return err
 	}
-	e.launcher = &launcher.Local{StateDir: e.path("home/state"), Agent: e.path("podagent"), Readable: []string{e.readable()}}
+	e.launcher = &launcher.Local{StateDir: e.path("home/state"), Agent: e.path("podagent")}
 	err := e.tryAll(ctx)
 	err = errors.Join(err, e.end(context.WithoutCancel(ctx)))
 	if err == nil {
@@ -101,7 +101,10 @@ func (e *escapee) end(ctx context.Context) error {
 // launch makes the sandboxes of a level.
 func (e *escapee) launch(ctx context.Context, level isolation.Level) (p *escapePair, err error) {
 	p = &escapePair{level: level}
-	e.launcher.Isolation = isolation.Mode(level)
+	e.launcher.Isolation, e.launcher.Readable = isolation.Mode(level), nil
+	if level != atNone {
+		e.launcher.Readable = []string{e.readable()}
+	}
 	if p.Sandbox, err = e.launcher.Launch(ctx, launcher.Spec{ID: string(level)}); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,10 @@ type Local struct {
 	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
 	Agent     string
 	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: [isolation.Auto]
-	Readable  []string       // absolute paths that isolated sandboxes can read, besides the system's
+	// Readable are absolute paths that isolated sandboxes can read, besides the system's. Neither they nor the workdir of an isolated
+	// sandbox can be the user's home, StateDir, what those are in, or what is in StateDir, nor a directory of the kernel or of all
+	// programs, such as /, /proc, /run and /tmp; nor can a workdir be, or have in it, a directory of the system.
+	Readable []string
 	// Limits bound each new isolated sandbox as a whole, by cpu, memory and [ResourceProcesses]; 0 is no bound. What
 	// is not named is bounded as well as there can be: processes by [DefaultLocalProcesses], memory by three quarters of the machine's.
 	// A limit that is named and cannot be kept is [ErrIsolation]. Sandbox.Isolation says what keeps them.

@@ -21,6 +21,9 @@ func (l *Local) checkIsolation() error {
 			return fmt.Errorf("Local.Readable: %q is not absolute", path)
 		}
 	}
+	if len(l.Readable) > 0 && !l.isolates() {
+		return fmt.Errorf("Local.Readable: a sandbox that nothing isolates can read all that you can: %w", ErrIsolation)
+	}
 	return nil
 }
 

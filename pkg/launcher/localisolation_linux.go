@@ -19,13 +19,15 @@ import (
 type isolationRecord struct {
 	Mode     isolation.Mode `json:"mode,omitempty"`
 	Readable []string       `json:"readable,omitempty"`
+	// Links are the paths of the workdir and of Readable as they were given, where those are symbolic links.
+	Links []string `json:"links,omitempty"`
 	// Ephemeral, if not 0, is how many bytes of files it may have in memory; it has none on disk then.
 	Ephemeral int64 `json:"ephemeral,omitempty"`
 }
 
 // isolationRecord returns that of new sandboxes.
 func (l *Local) isolationRecord() isolationRecord {
-	r := isolationRecord{l.isolation(), l.Readable, l.Ephemeral}
+	r := isolationRecord{Mode: l.isolation(), Readable: l.Readable, Ephemeral: l.Ephemeral}
 	if r.Ephemeral > 0 {
 		r.Mode = isolation.Mode(isolation.Namespaces)
 	}
@@ -57,19 +59,26 @@ func limitsText(limits map[corev1.ResourceName]float64) string {
 // on reports whether anything does.
 func (r *isolationRecord) on() bool { return r.Mode != "" && r.Mode != isolation.Off }
 
-// flags returns the agent's flags.
-func (r *isolationRecord) flags() []string {
+// isolationFlags returns the agent's flags.
+func (p *place) isolationFlags() ([]string, error) {
+	r := &p.Isolation
 	if !r.on() {
-		return nil
+		return nil, nil
+	}
+	hidden, err := p.privateDirs()
+	if err != nil {
+		return nil, err
 	}
 	flags := []string{"--isolation=" + string(r.Mode), "--home=" + ownHome, "--temp=" + ownTemp}
-	for _, path := range r.Readable {
-		flags = append(flags, "--readable="+path)
+	for flag, list := range map[string][]string{"--readable=": r.Readable, "--hide=": hidden, "--link=": r.Links} {
+		for _, path := range list {
+			flags = append(flags, flag+path)
+		}
 	}
 	if r.Ephemeral > 0 {
 		flags = append(flags, fmt.Sprintf("--ephemeral=%d", r.Ephemeral))
 	}
-	return flags
+	return flags, nil
 }
 
 // keepLevel has the sandbox keep the level that it came to first, when its agent starts again: code in it may
@@ -83,19 +92,4 @@ func (p *place) keepLevel(ctx context.Context, s *Sandbox) (*Sandbox, error) {
 		return nil, errors.Join(err, s.Client.Close())
 	}
 	return s, nil
-}
-
-// resolve gives the paths that an isolated sandbox has the names that they have now, without symbolic links:
-// its agent follows none, since another sandbox may have made it meanwhile.
-func (p *place) resolve() (err error) {
-	if p.Workdir, err = filepath.EvalSymlinks(p.Workdir); err != nil {
-		return err
-	}
-	p.Isolation.Readable = slices.Clone(p.Isolation.Readable)
-	for i, path := range p.Isolation.Readable {
-		if p.Isolation.Readable[i], err = filepath.EvalSymlinks(path); err != nil {
-			return err
-		}
-	}
-	return nil
 }

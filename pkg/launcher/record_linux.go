@@ -75,14 +75,24 @@ func (p *place) load() error {
 }
 
 // create creates the sandbox's directory and record. The record comes last: a
-// directory without one is no sandbox, and its creation starts over.
-func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord, bounds boundsRecord) error {
+// directory without one is no sandbox, and its creation starts over. If it fails, nothing is left.
+func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord, bounds boundsRecord) (err error) {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(p.dir))
+		}
+	}()
 	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation, Bounds: bounds}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
+	}
+	if isolation.on() {
+		if err := p.resolve(); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
@@ -91,9 +101,6 @@ func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord
 		return err
 	}
 	if isolation.on() {
-		if err := p.resolve(); err != nil {
-			return err
-		}
 		if err := errors.Join(os.Mkdir(p.path(ownHome), 0o700), os.Mkdir(p.path(ownTemp), 0o700)); err != nil {
 			return err
 		}

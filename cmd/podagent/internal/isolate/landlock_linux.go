@@ -61,14 +61,11 @@ func (v View) restrict(version int, program *os.File) error {
 	if err != nil {
 		return err
 	}
-	if hidesSecrets() {
-		files = withoutSecrets(files)
-	}
 	own, err := ofAgent()
 	if err != nil {
 		return err
 	}
-	rules := landlock.Ruleset{Files: append(files, own...)}
+	rules := landlock.Ruleset{Files: append(v.withoutHidden(files), own...)}
 	rules.Files = append(rules.Files, landlock.File{Open: program, Access: landlock.Readable})
 	if version >= scopesVersion {
 		rules.Scopes = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
@@ -116,10 +113,18 @@ func present(files []landlock.File) (list []landlock.File, err error) {
 	return list, nil
 }
 
-func withoutSecrets(files []landlock.File) (list []landlock.File) {
+// withoutHidden returns the rules without hidden directories and secrets in what can be read.
+func (v View) withoutHidden(files []landlock.File) (list []landlock.File) {
 	for _, f := range files {
-		if f.Path == secretDir {
-			list = append(list, without(f.Path, secrets(f.Path))...)
+		var hidden, secret []string
+		if f.Access == landlock.Readable {
+			hidden = v.hiddenIn(f.Path)
+		}
+		if f.Path == secretDir && hidesSecrets() {
+			secret = secrets(f.Path)
+		}
+		if len(hidden)+len(secret) > 0 {
+			list = append(list, without(f.Path, append(secret, hidden...), len(hidden) == 0)...)
 		} else {
 			list = append(list, f)
 		}
@@ -128,21 +133,24 @@ func withoutSecrets(files []landlock.File) (list []landlock.File) {
 }
 
 // without returns rules for all that can be read below a directory but the secrets. What is added to it
-// later, beside a secret, cannot be read.
-func without(dir string, secrets []string) (list []landlock.File) {
+// later, beside a secret, cannot be read. If the directories that hold secrets are listable, so are those that are secret:
+// a rule is for all that is below.
+func without(dir string, secrets []string, listable bool) (list []landlock.File) {
 	holds := func(path string) bool {
 		return slices.ContainsFunc(secrets, func(s string) bool { return s == path || strings.HasPrefix(s, path+"/") })
 	}
 	if !holds(dir) {
 		return []landlock.File{{Path: dir, Access: landlock.Readable}}
 	}
-	list = append(list, landlock.File{Path: dir, Access: landlock.Listable})
+	if listable {
+		list = append(list, landlock.File{Path: dir, Access: landlock.Listable})
+	}
 	entries, _ := os.ReadDir(dir) // what cannot be read cannot be read later, either
 	for _, e := range entries {
 		switch path := filepath.Join(dir, e.Name()); {
 		case slices.Contains(secrets, path) || e.Type() == fs.ModeSymlink:
 		case e.IsDir():
-			list = append(list, without(path, secrets)...)
+			list = append(list, without(path, secrets, listable)...)
 		default:
 			list = append(list, landlock.File{Path: path, Access: landlock.Readable})
 		}

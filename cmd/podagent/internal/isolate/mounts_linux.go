@@ -95,7 +95,10 @@ func (s *State) buildRoot() error {
 			return err
 		}
 	}
-	for _, build := range []func() error{s.buildProc, view.buildDev, buildGroups, func() error { return enterRoot(view) }} {
+	if err := freezeMasks(trees); err != nil {
+		return err
+	}
+	for _, build := range []func() error{s.buildProc, view.buildDev, buildGroups, func() error { view.makeLinks(root); return nil }, func() error { return enterRoot(view) }} {
 		if err := build(); err != nil {
 			return err
 		}
@@ -109,6 +112,7 @@ type tree struct {
 	fd   int    // of a detached copy
 	dir  bool
 	link string // what it is a symbolic link to, without a copy
+	mask bool   // whether it is an empty directory in place of a hidden one; then fd stays open when it is attached
 }
 
 // trees takes copies of all that the view has, with the rights that it has there.
@@ -125,6 +129,11 @@ func (v View) trees() (list []tree, err error) {
 		t.at = at
 		list = append(list, t)
 	}
+	masks, err := v.masks()
+	if err != nil {
+		return nil, err
+	}
+	var entries []tree
 	for _, e := range v.entries() { // which may be below these
 		at := e.Path
 		if dir := own[at]; dir != "" && e.Access == landlock.Writable {
@@ -138,9 +147,11 @@ func (v View) trees() (list []tree, err error) {
 			return nil, err
 		}
 		t.at = at
-		list = append(list, t)
+		entries = append(entries, t)
 	}
-	return list, nil
+	entries = append(masks, entries...)
+	slices.SortStableFunc(entries, func(a, b tree) int { return strings.Compare(a.at, b.at) })
+	return append(list, entries...), nil
 }
 
 // ownDirs returns where the content of the sandbox's own directories is. In memory they share the room, and so the bound.
@@ -214,7 +225,9 @@ func (t tree) attach(root *os.Root) error {
 	if t.link != "" {
 		return root.Symlink(t.link, at)
 	}
-	defer unix.Close(t.fd)
+	if !t.mask {
+		defer unix.Close(t.fd)
+	}
 	place, err := makePlace(root, at, t.dir)
 	if err != nil {
 		return err

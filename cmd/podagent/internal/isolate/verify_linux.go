@@ -27,6 +27,9 @@ func (s *State) verify() error {
 	if err := verifyNoRights(); err != nil {
 		return err
 	}
+	if err := s.View.verifyHidden(); err != nil {
+		return err
+	}
 	switch s.Level {
 	case isolation.Namespaces:
 		return verifyRoot()
@@ -81,6 +84,27 @@ func verifyRoot() error {
 	}
 	if root.Type != unix.TMPFS_MAGIC || root.Flags&unix.ST_RDONLY == 0 {
 		return errors.New("its root is another one")
+	}
+	return nil
+}
+
+// verifyHidden checks that the program cannot read the hidden directories of the machine: it cannot open them, or has masks
+// in their places.
+func (v View) verifyHidden() error {
+	for _, dir := range v.masked() {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.EACCES) {
+			continue
+		}
+		if err != nil {
+			return &os.PathError{Op: "open", Path: dir, Err: err}
+		}
+		var there unix.Statfs_t
+		err = unix.Fstatfs(fd, &there)
+		unix.Close(fd)
+		if err != nil || there.Type != unix.TMPFS_MAGIC || there.Flags&unix.ST_RDONLY == 0 {
+			return fmt.Errorf("nothing hides %s: %v", dir, err)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,11 @@ type View struct {
 	Workdir, Home, Temp string
 	// Readable are absolute paths that it can read, besides those of the system.
 	Readable []string
+	// Hidden are absolute paths, without symbolic links, of directories that are not part of the system even where they
+	// lie in its paths, such as a home below /opt. What of the above lies in them is there.
+	Hidden []string
+	// Links are absolute paths that are there as symbolic links to what they lead to, if the sandbox has that.
+	Links []string
 	// Ephemeral, if not 0, has what is in the sandbox's own directories in memory, up to so many bytes together. It goes with
 	// the program, and the directories of the machine stay empty. Only namespaces can do this.
 	Ephemeral int64
@@ -64,11 +70,46 @@ func (v View) entries() []landlock.File {
 			list = append(list, landlock.File{Path: filepath.Clean(path), Access: access})
 		}
 	}
-	add(landlock.Readable, systemPaths...)
+	for _, path := range systemPaths {
+		if !v.hides(path) {
+			add(landlock.Readable, path)
+		}
+	}
 	add(landlock.Readable, v.Readable...)
 	add(landlock.Device, devices...)
 	add(landlock.Writable, v.Workdir, v.Home, v.Temp)
 	slices.SortStableFunc(list, func(a, b landlock.File) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}
+
+// hides reports whether a path is in a hidden directory.
+func (v View) hides(path string) bool {
+	return slices.ContainsFunc(v.Hidden, func(dir string) bool { return within(path, dir) })
+}
+
+// hiddenIn returns the hidden directories below a path that are there.
+func (v View) hiddenIn(path string) (list []string) {
+	for _, dir := range v.Hidden {
+		dir = filepath.Clean(dir)
+		if _, err := os.Lstat(dir); within(dir, path) && dir != filepath.Clean(path) && !errors.Is(err, fs.ErrNotExist) {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// masked returns the hidden directories below what can be read.
+func (v View) masked() (list []string) {
+	for _, e := range v.entries() {
+		if e.Access != landlock.Readable {
+			continue
+		}
+		for _, dir := range v.hiddenIn(e.Path) {
+			if !slices.Contains(list, dir) {
+				list = append(list, dir)
+			}
+		}
+	}
 	return list
 }
 

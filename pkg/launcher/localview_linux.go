@@ -1,0 +1,148 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// Directories that no sandbox gets: those of the kernel and of services, with all below; those that all programs share
+// for their files and sockets; and, to change them, those of the system.
+var (
+	machineDirs = []string{"/dev", "/proc", "/run", "/sys"}
+	sharedDirs  = []string{"/tmp", "/var/tmp"}
+	programDirs = []string{"/bin", "/boot", "/etc", "/gnu/store", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt", "/sbin", "/usr", "/var/lib/dpkg"}
+)
+
+// resolve gives the paths that an isolated sandbox has the names that they have now, without symbolic links:
+// its agent follows none, since another sandbox may have made it meanwhile. It refuses those that would lift the isolation.
+func (p *place) resolve() error {
+	guard, err := p.newGuard()
+	if err != nil {
+		return err
+	}
+	given := p.Workdir
+	if p.Workdir, err = realPath(given); err != nil {
+		return err
+	}
+	if p.Workdir != filepath.Join(guard.state, filepath.Base(p.dir), workspace) {
+		if why := guard.refuses(p.Workdir, true); why != "" {
+			return &SpecError{"Workdir", fmt.Sprintf("%q cannot be that of an isolated sandbox: %s", given, why)}
+		}
+		p.link(given, p.Workdir)
+	}
+	p.Isolation.Readable = slices.Clone(p.Isolation.Readable)
+	for i, path := range p.Isolation.Readable {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return fmt.Errorf("Local.Readable: %w", err)
+		}
+		if why := guard.refuses(real, false); why != "" {
+			return fmt.Errorf("Local.Readable: an isolated sandbox cannot have %q: %s", path, why)
+		}
+		p.link(path, real)
+		p.Isolation.Readable[i] = real
+	}
+	return nil
+}
+
+// link remembers a path that is a symbolic link.
+func (p *place) link(path, real string) {
+	if path = filepath.Clean(path); path != real {
+		p.Isolation.Links = append(p.Isolation.Links, path)
+	}
+}
+
+// A guard keeps from isolated sandboxes what would lift their isolation. Its paths have no symbolic links.
+type guard struct {
+	state string
+	homes []string
+}
+
+func (p *place) newGuard() (guard, error) {
+	state, err := realPath(filepath.Dir(p.dir))
+	return guard{state, homeDirs()}, err
+}
+
+// refuses says why an isolated sandbox cannot have a path, which has no symbolic links; empty if it can.
+func (g guard) refuses(path string, writable bool) string {
+	if path == "/" {
+		return "it is all of this machine"
+	}
+	for _, dir := range machineDirs {
+		if isOrBelow(path, dir) {
+			return dir + " is the kernel's, or has sockets of services"
+		}
+	}
+	if isOrBelow(path, g.state) || isOrBelow(g.state, path) {
+		return g.state + " has the launcher's state of all sandboxes, by which one could read others and choose no isolation"
+	}
+	for _, home := range g.homes {
+		if isOrBelow(home, path) {
+			return fmt.Sprintf("it is, or has in it, your home %s, with your keys and settings: name a directory in that", home)
+		}
+	}
+	for _, dir := range sharedDirs {
+		if isOrBelow(dir, path) {
+			return fmt.Sprintf("it is, or has in it, %s, with files and sockets of all programs: name a directory in that", dir)
+		}
+	}
+	for _, dir := range programDirs {
+		if writable && isOrBelow(dir, path) {
+			return fmt.Sprintf("it is, or has in it, %s, which is the system's", dir)
+		}
+	}
+	return ""
+}
+
+func isOrBelow(path, dir string) bool { return path == dir || isBelow(path, dir) }
+
+// privateDirs are hidden from isolated sandboxes, even where they lie in paths of the system, as a home below /opt does.
+func (p *place) privateDirs() ([]string, error) {
+	guard, err := p.newGuard()
+	return append(guard.homes, guard.state), err
+}
+
+// homeDirs returns the homes of the user, without symbolic links that can be followed: the one in the environment, which may be another's,
+// and the one that the system knows. Homes of users of the system, such as /usr/sbin, and / are none.
+func homeDirs() (list []string) {
+	homes := []string{os.Getenv("HOME")}
+	if u, err := user.LookupId(fmt.Sprint(os.Geteuid())); err == nil {
+		homes = append(homes, u.HomeDir)
+	}
+	for _, home := range homes {
+		if !filepath.IsAbs(home) {
+			continue
+		}
+		home = filepath.Clean(home)
+		if real, err := realPath(home); err == nil {
+			home = real
+		}
+		if home != "/" && !slices.Contains(list, home) && !isRootsAlone(home) {
+			list = append(list, home)
+		}
+	}
+	return list
+}
+
+// isRootsAlone reports whether a directory is root's, and the user is another one.
+func isRootsAlone(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && os.Geteuid() != 0 && info.Sys().(*syscall.Stat_t).Uid == 0
+}
+
+// realPath returns an absolute path without symbolic links. Its end need not be there.
+func realPath(path string) (string, error) {
+	path = filepath.Clean(path)
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) || path == "/" {
+		return real, err
+	}
+	parent, err := realPath(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
+}
