@@ -82,6 +82,32 @@ func TestRlimitsHoldAForkBombInNamespaces(t *testing.T) {
 	})
 }
 
+// An ordinary user may make no control group beside that of the test, so nothing keeps these limits.
+func TestNamedLimitThatNothingKeepsIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name     corev1.ResourceName
+		quantity string
+		level    isolation.Level
+		refused  string
+	}{
+		{corev1.ResourceMemory, "128Mi", isolation.Namespaces, "nothing can limit its memory"},
+		{corev1.ResourceCPU, "1", isolation.Namespaces, "nothing can limit its cpu"},
+		{launcher.ResourceProcesses, "200", isolation.Landlock, "the limit of 200 processes"}, // those of the user outside count, too
+	} {
+		t.Run(string(c.name), func(t *testing.T) {
+			t.Parallel()
+			e := errand{
+				Dir: stage(t), UID: ordinaryUser, Mode: isolation.Mode(c.level), Refused: c.refused,
+				Limits: corev1.ResourceList{c.name: resource.MustParse(c.quantity)},
+			}
+			e.start(t)()
+			if left, err := filepath.Glob(filepath.Join(e.Dir, "state", "*", "agent.sock")); err != nil || len(left) > 0 {
+				t.Errorf("left are %q, %v", left, err)
+			}
+		})
+	}
+}
+
 // groupsOf returns the directory of version 2 of control groups, and whether it has the controllers of processes and memory.
 func groupsOf(t *testing.T) (dir string, controllers bool) {
 	t.Helper()

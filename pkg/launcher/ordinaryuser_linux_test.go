@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -32,6 +33,7 @@ type errand struct {
 	Scripts []string
 	Last    string // the script that ends what the others have begun
 	Group   string // the control group in which the process starts, if not that of the test
+	Refused string // what the error says by which the sandbox must be refused for its isolation, if so
 
 	outputs []string
 	errs    []error
@@ -105,6 +107,9 @@ func playErrand() (err error) {
 	}
 	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits}
 	s, err := l.Launch(ctx, launcher.Spec{ID: "a"})
+	if e.Refused != "" && errors.Is(err, launcher.ErrIsolation) && strings.Contains(err.Error(), e.Refused) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -118,6 +123,9 @@ func playErrand() (err error) {
 		if err := json.NewEncoder(os.Stdout).Encode(d); err != nil {
 			return err
 		}
+	}
+	if e.Refused != "" {
+		return errors.New("the sandbox is not refused")
 	}
 	_, err = io.Copy(io.Discard, in)
 	if e.Last != "" {
