@@ -17,16 +17,16 @@ const module = "github.com/podagent/podagent/"
 // mayImport lists the allowed imports. A package that is not listed may not import
 // any of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/podagent/internal/isolate", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/podagent":                    {"internal/mark", "cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/podagent/internal/isolate", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/admission": {},
 	"cmd/podagent/internal/confine":   {"cmd/podagent/internal/landlock"},
-	"cmd/podagent/internal/isolate":   {"cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/procfs"},
+	"cmd/podagent/internal/isolate":   {"internal/userns", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/procfs"},
 	"cmd/podagent/internal/landlock":  {},
 	"cmd/podagent/internal/egress":    {},
 	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
 	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
-	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
+	"cmd/podagent/internal/proc":         {"internal/mark", "cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/cgroup":  {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/eintr":   {},
@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/egress", "pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"internal/delay", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/cgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"internal/delay", "internal/mark", "internal/userns", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/cgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},

@@ -26,7 +26,7 @@ var mayNameProcfs = map[string][]string{
 		"/proc/self/exe",
 	},
 	// Settings of the machine.
-	"pkg/podapi/isolation/refusals.go": {
+	"internal/userns/userns.go": {
 		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/user/max_user_namespaces",
 	},
 	"cmd/podagent/internal/isolate/refusal_linux.go": {"/proc/sys/user/max_"}, // a setting of the machine

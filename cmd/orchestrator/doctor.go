@@ -90,9 +90,16 @@ func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launch
 	if err != nil {
 		return nil, err
 	}
-	return l.(interface {
-		Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
-	}).Check(ctx, spec), nil
+	c, ok := l.(checker)
+	if !ok {
+		return nil, fmt.Errorf("the backend %s has no checks", a.backend.Value)
+	}
+	return c.Check(ctx, spec), nil
+}
+
+// A checker is a launcher that can say what works.
+type checker interface {
+	Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
 }
 
 // findingText returns the line of a check, and a line with the advice below it.

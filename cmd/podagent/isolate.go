@@ -13,6 +13,7 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/isolate"
+	"github.com/podagent/podagent/internal/mark"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
@@ -51,12 +52,12 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 		})
 	}
 	flags.Int64Var(&f.view.Ephemeral, "ephemeral", 0, "with --isolation, have what is in the workdir, home and temporary files in memory, up to `BYTES`; it ends with the agent, and takes namespaces (default on disk)")
-	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, by which who started it has bounded both memory and processes")
-	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why that is not so, for callers")
+	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, a control group that bounds both memory and processes")
+	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why there is no such control group, for callers")
 	flags.IntVar(&f.limits.Processes, "processes", 0, "with --isolation, let there be at most `N` processes and threads, by resource limits (default no limit)")
 	flags.BoolVar(&f.limits.Required, "processes-required", false, "end if these limits cannot count the processes of this agent alone")
 	flags.BoolVar(&f.limited, "limits-required", false, "end if nothing isolates this agent: commands could lift the limits then that bound it")
-	flags.StringVar(&f.lineage, "lineage", "", "the hard limits `LOCKS:RTTIME`, by which who started the agent finds all its processes")
+	flags.StringVar(&f.lineage, "lineage", "", "the hard limits `LOCKS:RTTIME`, by which the launcher finds the agent's processes")
 }
 
 // isolated has the agent run isolated, if it is to. It reports whether this program has nothing to do any
@@ -164,6 +165,7 @@ func settle(config *agent.Config, state *isolate.State) (err error) {
 }
 
 // bearLineage sets the limits by which all that is below this process is found: see the launcher of local sandboxes.
+// Where the kernel lets nobody set them, there is no such mark.
 func (f *isolationFlags) bearLineage() error {
 	if f.lineage == "" {
 		return nil
@@ -171,6 +173,9 @@ func (f *isolationFlags) bearLineage() error {
 	var locks, rttime uint64
 	if _, err := fmt.Sscanf(f.lineage, "%d:%d", &locks, &rttime); err != nil {
 		return usageError{fmt.Errorf("--lineage %s is not LOCKS:RTTIME: %w", f.lineage, err)}
+	}
+	if !mark.Settable(unix.RLIMIT_LOCKS) || !mark.Settable(unix.RLIMIT_RTTIME) {
+		return nil // the launcher finds the processes by their environment alone
 	}
 	for resource, limit := range map[int]uint64{unix.RLIMIT_LOCKS: locks, unix.RLIMIT_RTTIME: rttime} {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {

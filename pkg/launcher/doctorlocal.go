@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/podagent/podagent/internal/userns"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
@@ -53,7 +54,7 @@ func (p *localPatient) checkSandbox(ctx context.Context) (f Finding) {
 	case f.Err == nil:
 		return passed("an agent serves %s", p.sandbox.Workdir)
 	case errors.Is(f.Err, ErrIsolation):
-		return failed(f.Err, isolationAdvice(isolation.Refusals()))
+		return failed(f.Err, isolationAdvice(userns.Refusals()))
 	case errors.Is(f.Err, ErrEgress):
 		return failed(f.Err, localEgressAdvice)
 	}
@@ -62,7 +63,7 @@ func (p *localPatient) checkSandbox(ctx context.Context) (f Finding) {
 
 // checkIsolation says what keeps the sandbox from this machine, and what would raise the level.
 func (p *localPatient) checkIsolation(context.Context) Finding {
-	is, advice := p.sandbox.Isolation, isolationAdvice(isolation.Refusals())
+	is, advice := p.sandbox.Isolation, isolationAdvice(userns.Refusals())
 	said := map[isolation.Level]string{
 		isolation.None:       "nothing isolates it: what runs in it can do what you can",
 		isolation.Landlock:   "level landlock: rules of the kernel keep it to its own files and the system's",
@@ -78,7 +79,7 @@ func (p *localPatient) checkIsolation(context.Context) Finding {
 }
 
 // isolationAdvice says how this machine would let sandboxes have namespaces of their own.
-func isolationAdvice(refusals []isolation.Refusal) string {
+func isolationAdvice(refusals []userns.Refusal) string {
 	var remedies []string
 	for _, r := range refusals {
 		remedies = append(remedies, r.Remedy)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/internal/mark"
 )
 
 // A lineage is a number that the processes of a sandbox bear in two hard limits, which no kernel uses any more
@@ -15,9 +17,8 @@ import (
 const (
 	lineageNumbers = 1<<40 - 1 // from 1
 	// lineageStep leaves room below for the numbers of an agent's execs.
-	lineageStep = 1 << 20
-	// lineageBase stands for a limit that is unlimited.
-	lineageBase = 1 << 62
+	lineageStep = 1 << mark.Depth
+	lineageBase = mark.Base
 )
 
 // newLineage returns a number, 0 if this process has lower limits itself: it runs in a sandbox then, whose

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/internal/userns"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -67,7 +68,7 @@ func runInNamespaces(view View, limits Bounds, sockets Sockets) (status int, err
 		if _, err := os.Stat(view.Home + "/."); err != nil { // where the program was to start
 			return 0, fmt.Errorf("namespaces: %w", err)
 		}
-		for _, refusal := range isolation.Refusals() {
+		for _, refusal := range userns.Refusals() {
 			err = fmt.Errorf("%w: %s", err, refusal.Reason)
 		}
 		return 0, unavailable("namespaces", err)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals are what a kernel answers that lets something never be: for want of a right, or because it
-// does not know it. After any other error, such as of a lack of memory, the next try may succeed. A
+// refusals are errors that trying again cannot change: a right is missing, or the kernel does not know what it
+// is asked for. After any other error, such as of a lack of memory, the next try may succeed. A
 // program that took a weaker level then would be isolated less than its machine allows, at the whim of whoever
 // else uses that up.
 var refusals = []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.ENODEV, unix.EUSERS}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
+	"github.com/podagent/podagent/internal/mark"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -36,12 +37,11 @@ const (
 	// markNumbers is how many numbers there are, from 1. When the last is taken, the
 	// first ones come again, except those that are still in use.
 	markNumbers = 1<<19 - 1
-	// markDepth is how many bits finer the steps are of an agent that runs in an exec of
-	// another agent. So all marks that the inner agent sets stay within one step of the
-	// outer one's, below it.
-	markDepth = 20
-	// markBase stands for a hard limit that is unlimited.
-	markBase = 1 << 62
+	// markDepth makes the steps finer of an agent that runs in an exec of another agent,
+	// or in a sandbox that has a mark. So all marks that the inner agent sets stay within
+	// one step of the outer one's, below it.
+	markDepth = mark.Depth
+	markBase  = mark.Base
 )
 
 // marks sets and reads marks, relative to the agent's own hard limits. It gives out the
@@ -66,7 +66,7 @@ type marks struct {
 // managers which adopt no orphans (tests) hardly ever share one.
 func (m *marks) open() {
 	m.rising, m.falling = unix.RLIMIT_LOCKS, unix.RLIMIT_RTTIME
-	if !settable(m.rising) {
+	if !mark.Settable(m.rising) {
 		m.rising, m.falling = unix.RLIMIT_RSS, unix.RLIMIT_NPROC
 	}
 	own, err := m.limitsOf(0)
@@ -80,13 +80,6 @@ func (m *marks) open() {
 	for m.step > 0 && !(fits(m.locks, m.step) && fits(m.rttime, m.step)) {
 		m.step >>= markDepth
 	}
-}
-
-// settable reports whether the agent may set a limit of its own to what it is, as anyone
-// may on Linux.
-func settable(resource int) bool {
-	var own unix.Rlimit
-	return unix.Prlimit(0, resource, nil, &own) == nil && unix.Prlimit(0, resource, &own, nil) == nil
 }
 
 // fits reports whether a limit has room for marks with this step: it is a whole number of

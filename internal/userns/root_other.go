@@ -1,0 +1,5 @@
+//go:build !linux
+
+package userns
+
+func rootLacksRight() bool { return false }
