@@ -71,7 +71,7 @@ func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 	case is.Level == isolation.None:
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	case is.Missing != "":
-		a.note("sandbox %s is isolated by %s%s: %s", quote(sandbox.ID), is.Level, boundsText(is.Bounds), is.Missing)
+		a.note("sandbox %s is isolated by %s%s; not stronger because %s", quote(sandbox.ID), is.Level, boundsText(is.Bounds), is.Missing)
 	default:
 		a.note("sandbox %s is isolated by %s%s", quote(sandbox.ID), is.Level, boundsText(is.Bounds))
 	}

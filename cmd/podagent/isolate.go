@@ -96,7 +96,7 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 		if flags.limited || flags.limits.Required || flags.view.Ephemeral > 0 {
 			return false, err
 		}
-		config.Sockets, config.Isolation.Missing = sockets, err.Error()
+		config.Sockets, config.Isolation.Missing = sockets, isolate.Reason(err)
 		return false, nil
 	}
 	if err == nil && status != 0 {
@@ -107,14 +107,14 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 
 // errUnconfined says that no level isolates commands that the agent's own boundary does not confine: they could
 // use keys of the user, at least.
-var errUnconfined = fmt.Errorf("%w: commands are not confined, as requested", isolate.ErrUnavailable)
+var errUnconfined = isolate.Unavailable(errors.New("commands are not confined, as PODAGENT_CONFINE or --confine says"))
 
 // serveIsolated serves. That the kernel cannot confine commands of an isolated agent means that there cannot be
 // its level.
 func serveIsolated(ctx context.Context, config agent.Config) error {
 	err := agent.Serve(ctx, config)
 	if config.Isolation.Level != isolation.None && errors.Is(err, confine.ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", isolate.ErrUnavailable, err)
+		err = isolate.Unavailable(err)
 	}
 	return err
 }

@@ -116,6 +116,9 @@ func (a *agentProcess) whyEnded(logged string) error {
 	case wayout.ExitStatus:
 		return fmt.Errorf("%w: the agent ended at once: %s", ErrEgress, logged)
 	case isolation.ExitStatus:
+		if _, reason, ok := strings.Cut(logged, ErrIsolation.Error()+": "); ok {
+			logged = reason // the agent has said so in these words
+		}
 		return fmt.Errorf("%w: the agent ended at once: %s", ErrIsolation, logged)
 	}
 	return fmt.Errorf("the agent ended at once (%v): %s", exitText(a.err), logged)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"strings"
 
 	"github.com/podagent/podagent/internal/userns"
@@ -54,16 +56,25 @@ func (p *localPatient) checkSandbox(ctx context.Context) (f Finding) {
 	case f.Err == nil:
 		return passed("an agent serves %s", p.sandbox.Workdir)
 	case errors.Is(f.Err, ErrIsolation):
-		return failed(f.Err, isolationAdvice(userns.Refusals()))
+		return failed(f.Err, isolationAdvice())
 	case errors.Is(f.Err, ErrEgress):
 		return failed(f.Err, localEgressAdvice)
 	}
-	return failed(f.Err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
+	if isNoAgent(f.Err) {
+		return failed(f.Err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
+	}
+	return failed(f.Err, "") // which says itself what is wrong
+}
+
+// isNoAgent reports whether a launch has failed because the program podagent is not there.
+func isNoAgent(err error) bool {
+	start, ok := errors.AsType[*fs.PathError](err)
+	return errors.Is(err, ErrNoAgent) || ok && start.Op == "fork/exec" && errors.Is(start, fs.ErrNotExist)
 }
 
 // checkIsolation says what keeps the sandbox from this machine, and what would raise the level.
 func (p *localPatient) checkIsolation(context.Context) Finding {
-	is, advice := p.sandbox.Isolation, isolationAdvice(userns.Refusals())
+	is, advice := p.sandbox.Isolation, isolationAdvice()
 	said := map[isolation.Level]string{
 		isolation.None:       "nothing isolates it: what runs in it can do what you can",
 		isolation.Landlock:   "level landlock: rules of the kernel keep it to its own files and the system's",
@@ -78,10 +89,13 @@ func (p *localPatient) checkIsolation(context.Context) Finding {
 	return passed("%s", said)
 }
 
-// isolationAdvice says how this machine would let sandboxes have namespaces of their own.
-func isolationAdvice(refusals []userns.Refusal) string {
+// isolationAdvice says how sandboxes would be isolated, by namespaces of their own if this machine lets them.
+func isolationAdvice() string {
+	if os.Getenv("PODAGENT_CONFINE") == "off" {
+		return "Unset PODAGENT_CONFINE: what runs in a sandbox could leave each level without the boundary that it switches off."
+	}
 	var remedies []string
-	for _, r := range refusals {
+	for _, r := range userns.Refusals() {
 		remedies = append(remedies, r.Remedy)
 	}
 	if len(remedies) == 0 {

@@ -80,7 +80,7 @@ func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
 			refusing(t, l, test.namespaces, test.landlock)
 			l.Isolation = isolation.Auto
 			s := launch(t, l, launcher.Spec{ID: "a"})
-			if is := s.Isolation; is.Level != test.want || (is.Missing != "") != test.namespaces {
+			if is := s.Isolation; is.Level != test.want || (is.Missing != "") != test.namespaces || strings.Contains(is.Missing, "as required") {
 				t.Errorf("it is isolated by %+v, want %q", is, test.want)
 			}
 			if got := output(t, s, "echo works"); got != "works" {

@@ -61,7 +61,7 @@ func (b *Bounds) unbounded(why string) error {
 	if !b.Required {
 		return nil
 	}
-	return fmt.Errorf("%w: the limit of %d processes: %s: %s", ErrUnavailable, b.Processes, why, b.Unbounded)
+	return Unavailable(fmt.Errorf("the limit of %d processes: %s: %s", b.Processes, why, b.Unbounded))
 }
 
 // lower lowers a limit of this process.

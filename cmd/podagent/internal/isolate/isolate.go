@@ -25,8 +25,26 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// ErrUnavailable says that there cannot be what a mode names.
+// ErrUnavailable says that there cannot be what a mode names. [Unavailable] makes such errors.
 var ErrUnavailable = errors.New("the sandbox cannot be isolated as required")
+
+// unavailableError is [ErrUnavailable], with its reason.
+type unavailableError struct{ reason error }
+
+func (e *unavailableError) Error() string   { return ErrUnavailable.Error() + ": " + e.reason.Error() }
+func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.reason} }
+
+// Unavailable returns an [ErrUnavailable] with this reason.
+func Unavailable(reason error) error { return &unavailableError{reason} }
+
+// Reason says why there is no level, or no stronger one. It leaves out what [ErrUnavailable] says: a sandbox that has a
+// level, or needs none, is as required.
+func Reason(err error) string {
+	if unavailable, ok := errors.AsType[*unavailableError](err); ok {
+		err = unavailable.reason
+	}
+	return err.Error()
+}
 
 // stateVariable names the variable by which a program tells its next stage what it is.
 const stateVariable = "PODAGENT_ISOLATION_STAGE"
@@ -114,14 +132,14 @@ func Run(mode isolation.Mode, view View, limits Bounds, sockets Sockets, log *sl
 			return 0, err
 		}
 		missing = err
-		log.Info("the sandbox gets no namespaces of its own", "reason", err)
+		log.Info("the sandbox gets no namespaces of its own", "reason", Reason(err))
 	}
 	if view.Ephemeral > 0 {
-		return 0, fmt.Errorf("%w: landlock: what a sandbox has in memory would outlive it: only namespaces end it", ErrUnavailable)
+		return 0, Unavailable(errors.New("landlock: what a sandbox has in memory would outlive it: only namespaces end it"))
 	}
 	err = becomeRestricted(view, limits, sockets.Opened, missing)
 	if missing != nil && errors.Is(err, ErrUnavailable) {
-		err = fmt.Errorf("%w; %w", missing, err)
+		err = Unavailable(fmt.Errorf("%s; %s", Reason(missing), Reason(err)))
 	}
 	return 0, err
 }

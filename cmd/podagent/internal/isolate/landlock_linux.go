@@ -23,7 +23,7 @@ func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing erro
 		return unavailable("landlock", err)
 	}
 	if version < landlock.FilesVersion {
-		return fmt.Errorf("%w: landlock: the kernel has version %d of it, which lets files be truncated", ErrUnavailable, version)
+		return Unavailable(fmt.Errorf("landlock: the kernel has version %d of it, which lets files be truncated", version))
 	}
 	program, err := openProgram()
 	if err != nil {
@@ -31,7 +31,7 @@ func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing erro
 	}
 	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock, Bounds: limits.By, Unbounded: limits.Unbounded}, Limits: limits, Program: int(program.Fd())}
 	if missing != nil {
-		s.Missing = missing.Error()
+		s.Missing = Reason(missing)
 	}
 	for _, socket := range sockets {
 		s.Sockets = append(s.Sockets, int(socket.Fd()))

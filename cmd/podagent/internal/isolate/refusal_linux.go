@@ -17,10 +17,11 @@ var refusals = []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL, unix.E
 
 // unavailable returns the error of a call that is to begin a level, as [ErrUnavailable] if it is a refusal.
 func unavailable(level string, err error) error {
-	if refuses(err) {
-		return fmt.Errorf("%w: %s: %w", ErrUnavailable, level, err)
+	refusal := refuses(err)
+	if err = fmt.Errorf("%s: %w", level, err); refusal {
+		return Unavailable(err)
 	}
-	return fmt.Errorf("%s: %w", level, err)
+	return err
 }
 
 // isRefusal reports whether an error of building the level is the machine's refusal of it, which is one of a system call that
@@ -57,7 +58,7 @@ func (s *State) report(err error) {
 	if isRefusal(err) {
 		kind = refused
 	}
-	_, _ = unix.Write(s.Report, append([]byte{kind}, err.Error()...))
+	_, _ = unix.Write(s.Report, append([]byte{kind}, Reason(err)...))
 }
 
 // reported returns what a report says: nothing, if the program runs isolated.
@@ -67,7 +68,7 @@ func reported(text []byte) error {
 	}
 	err := fmt.Errorf("namespaces: %s", text[1:])
 	if text[0] == refused {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		err = Unavailable(err)
 	}
 	return err
 }

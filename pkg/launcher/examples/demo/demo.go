@@ -77,7 +77,11 @@ func (d *demo) up(ctx context.Context) error {
 		}
 		d.result(served)
 		if is := d.sandbox.Isolation; is.Level != isolation.None || is.Missing != "" {
-			d.result(strings.TrimSpace(fmt.Sprintf("isolated by: %s %s", cmp.Or(string(is.Level), "nothing"), is.Missing)))
+			by := "isolated by: " + cmp.Or(string(is.Level), "nothing")
+			if is.Missing != "" {
+				by += "; not stronger because " + is.Missing
+			}
+			d.result(by)
 		}
 		return nil
 	})
