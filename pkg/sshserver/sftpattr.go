@@ -3,6 +3,7 @@ package sshserver
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,16 @@ func (c changes) perm() fs.FileMode {
 		return 0
 	}
 	return c.mode.Perm()
+}
+
+// permOfOpen returns the mode for a file that is opened, if that is all that the client says of its
+// attributes, as OpenSSH's scp and sftp do; 0 is the usual one. Package sftp drops the flags that
+// say which attributes there are, but no other one has four bytes.
+func permOfOpen(r *sftp.Request) fs.FileMode {
+	if len(r.Attrs) != 4 {
+		return 0
+	}
+	return fs.FileMode(binary.BigEndian.Uint32(r.Attrs)).Perm()
 }
 
 // and returns the changes with later ones.

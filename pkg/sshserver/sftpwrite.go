@@ -68,7 +68,7 @@ func (f *files) write(r *sftp.Request) (*writing, error) {
 	if err := f.hold(); err != nil {
 		return nil, err
 	}
-	w := &writing{files: f, name: r.Filepath, perm: changesOf(r).perm()}
+	w := &writing{files: f, name: r.Filepath, perm: permOfOpen(r)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := f.writing.add(w); err != nil {
