@@ -95,6 +95,20 @@ func TestIsolationOfRootThatLacksCapabilities(t *testing.T) {
 	}
 }
 
+// gVisor lets nobody set the limits that bear the mark of a sandbox. Its agent does without it.
+func TestSandboxWhereNobodySetsTheLimitsOfMarks(t *testing.T) {
+	l := launchertest.Local(t)
+	// The call is prlimit64(2) with a new limit, of RLIMIT_LOCKS or RLIMIT_RTTIME.
+	filtering(t, l, `
+steps += [step(0x15, 302, 0, 6), step(0x20, 32), step(0x15, 0, 4, 0), step(0x20, 24), step(0x15, 10, 1, 0), step(0x15, 15, 0, 1), step(0x06, errno | 1), step(0x20, 0)]
+`)
+	l.Isolation = isolation.Mode(isolation.Landlock)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	if got := output(t, s, "grep -c 'file locks *unlimited *unlimited' /proc/self/limits"); got != "1" {
+		t.Errorf("%s of its commands' limits of locks are as they were", got)
+	}
+}
+
 // bare runs f on a thread of root without capabilities, which no program gets back that it starts.
 func bare(t *testing.T, f func()) {
 	t.Helper()
