@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -89,5 +92,70 @@ func TestIsolationOfRootThatLacksCapabilities(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// gVisor lets nobody set the limits that bear the mark of a sandbox. Its agent does without it.
+func TestSandboxWhereNobodySetsTheLimitsOfMarks(t *testing.T) {
+	l := launchertest.Local(t)
+	// The call is prlimit64(2) with a new limit, of RLIMIT_LOCKS or RLIMIT_RTTIME.
+	filtering(t, l, `
+steps += [step(0x15, 302, 0, 6), step(0x20, 32), step(0x15, 0, 4, 0), step(0x20, 24), step(0x15, 10, 1, 0), step(0x15, 15, 0, 1), step(0x06, errno | 1), step(0x20, 0)]
+`)
+	l.Isolation = isolation.Mode(isolation.Landlock)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	if got := output(t, s, "grep -c 'file locks *unlimited *unlimited' /proc/self/limits"); got != "1" {
+		t.Errorf("%s of its commands' limits of locks are as they were", got)
+	}
+}
+
+// bare runs f on a thread of root without capabilities, which no program gets back that it starts.
+func bare(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with f
+		for right := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0) == nil; right++ {
+		}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// The advice is about what is in the way.
+func TestDoctorAdvisesWhatHelps(t *testing.T) {
+	check := func(name string, l *launcher.Local) launcher.Finding {
+		for f := range l.Check(t.Context(), launcher.Spec{}) {
+			if f.Name == name {
+				return f
+			}
+		}
+		return launcher.Finding{}
+	}
+	l := launchertest.Local(t)
+	l.Isolation = isolation.Auto
+	bare(t, func() {
+		f := check("isolation", l)
+		if said := fmt.Sprint(f.Err); f.Verdict != launcher.Warned || !strings.Contains(said, "level landlock") || !strings.Contains(said, "not stronger because namespaces: ") || !strings.Contains(f.Advice, "SETFCAP") {
+			t.Errorf("root without capabilities: %+v", f)
+		}
+	})
+	t.Setenv("PODAGENT_CONFINE", "off")
+	if f := check("isolation", l); f.Verdict != launcher.Warned || !strings.Contains(fmt.Sprint(f.Err), "not stronger because commands are not confined") || !strings.HasPrefix(f.Advice, "Unset PODAGENT_CONFINE") {
+		t.Errorf("commands that are not confined: %+v", f)
+	}
+	within(t, l, "echo broken >&2; exit 1")
+	if f := check("sandbox", l); f.Verdict != launcher.Failed || !strings.Contains(fmt.Sprint(f.Err), "broken") || f.Advice != "" {
+		t.Errorf("an agent that fails: %+v", f)
+	}
+	l.Agent = filepath.Join(t.TempDir(), "podagent")
+	if f := check("sandbox", l); f.Verdict != launcher.Failed || !strings.HasPrefix(f.Advice, "Build podagent") {
+		t.Errorf("no agent: %+v", f)
 	}
 }

@@ -37,18 +37,28 @@ func refusing(t *testing.T, l *launcher.Local, namespaces, landlock bool) {
 // namespace, to landlock_create_ruleset, and to seccomp, unless it is 0. It is the launcher's agent from then on.
 func answering(t *testing.T, l *launcher.Local, clone, ruleset, seccomp unix.Errno) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "podagent")
-	text := fmt.Sprintf(`#!/usr/bin/python3
-import ctypes, os, struct, sys
-def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
-errno, clone, ruleset, seccomp = 0x00050000, %d, %d, %d
-steps = [step(0x20, 0)]  # the number of the system call
+	filtering(t, l, fmt.Sprintf(`
+clone, ruleset, seccomp = %d, %d, %d
 if clone:
     steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | clone), step(0x20, 0)]
 if ruleset:
     steps += [step(0x15, 444, 0, 1), step(0x06, errno | ruleset)]
 if seccomp:
     steps += [step(0x15, 317, 0, 1), step(0x06, errno | seccomp)]
+`, clone, ruleset, seccomp))
+}
+
+// filtering writes a program that runs the agent within a filter of system calls, with these steps in Python. It is
+// the launcher's agent from then on.
+func filtering(t *testing.T, l *launcher.Local, steps string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "podagent")
+	text := fmt.Sprintf(`#!/usr/bin/python3
+import ctypes, os, struct, sys
+def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
+errno = 0x00050000
+steps = [step(0x20, 0)]  # the number of the system call
+%s
 steps += [step(0x06, 0x7fff0000)]
 filter = b"".join(steps)
 buffer = ctypes.create_string_buffer(filter)
@@ -56,7 +66,7 @@ program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
 os.execv(%q, sys.argv)
-`, clone, ruleset, seccomp, l.Agent)
+`, steps, l.Agent)
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"testing"
@@ -157,4 +158,12 @@ func await(t testing.TB, what string, holds func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// content returns random bytes, the same for the same size.
+func content(size int) []byte {
+	data := make([]byte, size)
+	r := mathrand.NewChaCha8([32]byte{byte(size)})
+	_, _ = r.Read(data)
+	return data
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path"
 	"strings"
@@ -25,14 +24,6 @@ func (p *place) sftpOf(t testing.TB) *sftp.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// content returns random bytes, the same for the same size.
-func content(size int) []byte {
-	data := make([]byte, size)
-	r := rand.NewChaCha8([32]byte{byte(size)})
-	_, _ = r.Read(data)
-	return data
 }
 
 func (p *place) has(t testing.TB, name string, want []byte) {
