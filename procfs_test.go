@@ -42,7 +42,8 @@ var mayNameProcfs = map[string][]string{
 	// The gateway has the agent read it in the sandbox, up to a bound.
 	"pkg/gateway/e2b/processfind.go": {"/proc/%d/environ"},
 	// Names in checks of specifications, which open nothing.
-	"pkg/launcher/podcheck.go": {"/proc"},
+	"pkg/launcher/podcheck.go":        {"/proc"},
+	"pkg/launcher/localview_linux.go": {"/proc"},
 }
 
 // procfsOutside are the packages that are no part of the product, or the one that may read
