@@ -7,7 +7,7 @@ import (
 
 func TestATerminalBySSHOutlivesItsClient(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	w := newDesktop(t, "PODAGENT_BACKEND=local")
 	win := w.open(t, "ssh", "a", "--session", "main")

@@ -119,7 +119,7 @@ func TestAutoTakesNoWeakerLevelForALack(t *testing.T) {
 // A path of the view that cannot be reached is no reason for a weaker level: another sandbox may have made it so.
 func TestAutoTakesNoWeakerLevelForAPath(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make a path that the launcher reaches, and its agent in namespaces does not")
+		t.Fatal("only root can make a path that the launcher reaches, and its agent in namespaces does not")
 	}
 	l := launchertest.Local(t)
 	closed := filepath.Join(t.TempDir(), "closed")

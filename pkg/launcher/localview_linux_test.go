@@ -69,7 +69,7 @@ func TestIsolatedSandboxGetsNothingThatWouldLiftItsIsolation(t *testing.T) {
 func TestTheSystemsHomeIsNoWorkdir(t *testing.T) {
 	u, err := user.Current()
 	if err != nil || u.HomeDir == "/" || u.HomeDir == "" {
-		t.Skipf("the system knows no home of this user: %v", err)
+		t.Fatalf("the system knows no home of this user: %v", err)
 	}
 	t.Setenv("HOME", t.TempDir())
 	l := launchertest.Local(t)
@@ -84,7 +84,7 @@ func TestHomeAndStateBelowTheSystemAreHidden(t *testing.T) {
 	for _, parent := range []string{"/opt", "/usr", "/etc"} {
 		dir, err := os.MkdirTemp(parent, "podagent-test-")
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		home, beside, sdk, work := filepath.Join(dir, "home"), filepath.Join(dir, "beside"), filepath.Join(dir, "home", "sdk"), filepath.Join(dir, "home", "work")
@@ -129,7 +129,7 @@ func TestHomeAndStateBelowTheSystemAreHidden(t *testing.T) {
 func TestPathsOfAViewCanBeSymbolicLinks(t *testing.T) {
 	dir, err := os.MkdirTemp("/var/lib", "podagent-test-") // not below the sandbox's /tmp
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	work, sdk := filepath.Join(dir, "real", "work"), filepath.Join(dir, "real", "sdk")
