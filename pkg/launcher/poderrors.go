@@ -20,7 +20,7 @@ var (
 	ErrOtherKey       = errors.New("the pod was launched with another identity")
 	ErrNewer          = errors.New("this orchestrator is too old for the sandbox")     // see podmeta.AnnotationForm
 	ErrUnsigned       = errors.New("this identity has not signed how the pod is made") // see [Kubernetes.SignNote]
-	ErrStale          = errors.New("the pod has ended")                                // or a sandbox of [Local] that is ephemeral, in other words
+	ErrStale          = errors.New("the pod has ended")                                // [ErrEnded] of a local sandbox is one, too
 	ErrDrift          = errors.New("the pod's spec differs")
 	ErrNoListener     = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
 	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is not a claim of its own, or the claim is being deleted
