@@ -17,7 +17,7 @@ const (
 // A download has all its bytes, or curl fails, whatever is cut and when.
 func TestCutsDuringADownload(t *testing.T) {
 	q := newQuarry(t, largeSize)
-	q.farEnd(t, 0)
+	q.farEnd(t, 1) // that of generation 0 is there for one command, and what names it goes with a cut
 	for _, d := range q.turn(0) {
 		t.Run(d.name, func(t *testing.T) {
 			q.atHalf(q.cut)

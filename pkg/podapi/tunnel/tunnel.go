@@ -165,11 +165,12 @@ func (t *Tunnel) Deliver(to Writer) error {
 		n := len(data)
 		_, err = to.Write(data)
 		pb.FreeDialBuffer(data)
-		if err != nil {
-			return err
-		}
+		// Also what could not be written is not held any more: the other side may wait for its room.
 		if limit, changed := t.window.take(n); changed {
 			_ = t.send(Frame{Limit: limit}) // if the call has ended, Receive says so
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

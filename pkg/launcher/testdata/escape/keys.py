@@ -27,8 +27,9 @@ def keyed(number):
 
 @way("the names of keys")
 def _():
-    if P["key"].encode() not in read("/proc/keys"):
-        raise Refused("it is not among them")
+    with open("/proc/keys", "rb") as f:  # which one read does not give whole
+        if P["key"].encode() not in f.read():
+            raise Refused("it is not among them")
     return "it sees " + P["key"]
 
 
