@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -139,7 +140,7 @@ func TestCheckOfThisMachine(t *testing.T) {
 	if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("%v is left: %v", list, err)
 	}
-	broken := &launcher.Local{StateDir: t.TempDir(), Agent: "/nowhere"}
+	broken := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: "/nowhere"}
 	findings = slices.Collect(broken.Check(t.Context(), launcher.Spec{}))
 	if got := verdicts(t, findings); got["sandbox"] != launcher.Failed || got["command"] != launcher.NotChecked {
 		t.Errorf("without an agent: %v", got)

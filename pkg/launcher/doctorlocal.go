@@ -63,7 +63,7 @@ func (p *localPatient) checkSandbox(ctx context.Context) (f Finding) {
 	if isNoAgent(f.Err) {
 		return failed(f.Err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
 	}
-	return failed(f.Err, "") // which says itself what is wrong
+	return failed(f.Err, "Mend what this says. With --log-level debug, a launch says more.")
 }
 
 // isNoAgent reports whether a launch has failed because the program podagent is not there.
