@@ -14,9 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
-// Check finds out whether sandboxes of this Spec work on this machine: it makes one, says what keeps it from
-// the machine and what would keep it better, runs a command in it, and removes it. The Spec's ID does
-// not count. It ends early when ctx does.
+// Check finds out whether sandboxes of this Spec, without its ID, work on this machine: it makes one, says
+// what isolates it and what would do so better, and removes it. It ends early when ctx does.
 func (l *Local) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = ""
 	return examine(ctx, &localPatient{launcher: l, spec: spec}, localChecks)

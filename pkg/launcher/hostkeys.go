@@ -7,15 +7,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 )
 
-// HostKeys returns the host keys of SSH servers for the sandboxes, at least one. Serve with the
-// first, and let clients accept all: while the identity is rotated it has several keys, and other
-// orchestrators may still take another for the first.
-//
-// Each is derived from one key of the identity, by HKDF-SHA256 with a label of its own (keys.Host),
-// and is therefore the same on all machines that share the identity, and tells nothing about it.
-//
-// The error is that of the cluster's configuration, if there is none, or that of reading the
-// identity, which is made on first use.
+// HostKeys returns the host keys of SSH servers for the sandboxes: one of each key of the identity, by
+// HKDF-SHA256. Serve with the first, and let clients accept all: a rotation has several. The error
+// is that of the cluster's configuration, or of reading the identity.
 func (k *Kubernetes) HostKeys(ctx context.Context) ([]ed25519.PrivateKey, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
