@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/leader":               {"internal/delay", "pkg/launcher/podmeta", "pkg/launcher/internal/lockfile"},
 	"pkg/launcher/remote":               {"internal/delay", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/wire"},
 	"pkg/launcher/internal/cgroup":      {},
+	"pkg/launcher/internal/escapes":     {},
 	"pkg/launcher/internal/uses":        {},
 	"pkg/launcher/internal/interleave":  {},
 	"pkg/launcher/internal/lockfile":    {},

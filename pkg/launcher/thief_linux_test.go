@@ -44,7 +44,7 @@ const roleVariable = "LAUNCHER_TEST_ROLE"
 
 // playRole plays the role that this process has, if it has one.
 func playRole() bool {
-	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal, "errand": playErrand, "escapee": escape}[os.Getenv(roleVariable)]
+	play, ok := map[string]func() error{"orchestrator": orchestrate, "thief": steal, "errand": playErrand}[os.Getenv(roleVariable)]
 	if !ok {
 		return false
 	}

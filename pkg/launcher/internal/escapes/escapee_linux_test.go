@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"context"
@@ -20,19 +20,19 @@ import (
 
 // An escapee launches sandboxes, tries to leave them, and looks what has changed outside.
 type escapee struct {
-	*escapeStage
+	*stage
 	launcher *launcher.Local
 	process  *outsideProcess
-	open     *escapePair // at the level none
-	results  escapeResults
+	open     *pair // at the level none
+	results  results
 
 	victims string            // where tries change something
 	before  map[string]string // what is there, by the tries' names
 	fifos   []*os.File        // those that are there
 }
 
-// escapePair are the sandbox that is tried and another one, at one level.
-type escapePair struct {
+// pair are the sandbox that is tried and another one, at one level.
+type pair struct {
 	*launcher.Sandbox
 	level     isolation.Level
 	neighbour *launcher.Sandbox
@@ -43,8 +43,8 @@ type escapePair struct {
 func escape() error {
 	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
-	e := &escapee{escapeStage: new(escapeStage), results: escapeResults{}}
-	if err := json.NewDecoder(os.Stdin).Decode(e.escapeStage); err != nil {
+	e := &escapee{stage: new(stage), results: results{}}
+	if err := json.NewDecoder(os.Stdin).Decode(e.stage); err != nil {
 		return err
 	}
 	// What the launcher has inherited must not get into the sandbox.
@@ -66,18 +66,18 @@ func (e *escapee) tryAll(ctx context.Context) (err error) {
 		return fmt.Errorf("the process outside: %w", err)
 	}
 	for _, level := range []isolation.Level{atNone, isolation.Landlock, isolation.Namespaces} {
-		pair, err := e.launch(ctx, level)
+		p, err := e.launch(ctx, level)
 		if err != nil {
 			return err
 		}
 		if level == atNone {
-			e.open = pair
-			err = e.tryCommands(ctx, pair, atOutside)
+			e.open = p
+			err = e.tryCommands(ctx, p, atOutside)
 		} else {
-			err = e.tryCommands(ctx, pair, level)
+			err = e.tryCommands(ctx, p, level)
 		}
 		if err == nil {
-			err = e.tryCalls(ctx, pair)
+			err = e.tryCalls(ctx, p)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", level, err)
@@ -99,8 +99,8 @@ func (e *escapee) end(ctx context.Context) error {
 }
 
 // launch makes the sandboxes of a level.
-func (e *escapee) launch(ctx context.Context, level isolation.Level) (p *escapePair, err error) {
-	p = &escapePair{level: level}
+func (e *escapee) launch(ctx context.Context, level isolation.Level) (p *pair, err error) {
+	p = &pair{level: level}
 	e.launcher.Isolation, e.launcher.Readable = isolation.Mode(level), nil
 	if level != atNone {
 		e.launcher.Readable = []string{e.readable()}
@@ -119,7 +119,7 @@ func (e *escapee) launch(ctx context.Context, level isolation.Level) (p *escapeP
 }
 
 // tryCommands runs the program of tries in a sandbox, or outside.
-func (e *escapee) tryCommands(ctx context.Context, p *escapePair, at isolation.Level) error {
+func (e *escapee) tryCommands(ctx context.Context, p *pair, at isolation.Level) error {
 	facts, err := e.facts(p, at)
 	if err != nil {
 		return err
@@ -144,13 +144,13 @@ func (e *escapee) tryCommands(ctx context.Context, p *escapePair, at isolation.L
 	if err != nil {
 		return err
 	}
-	var pairs map[string][2]string
-	if err := json.Unmarshal(out, &pairs); err != nil {
+	var outcomes map[string][2]string // kinds and texts
+	if err := json.Unmarshal(out, &outcomes); err != nil {
 		return err
 	}
-	e.results[at] = map[string]*escapeResult{}
-	for name, pair := range pairs {
-		e.results[at][name] = &escapeResult{Kind: pair[0], Text: pair[1]}
+	e.results[at] = map[string]*result{}
+	for name, outcome := range outcomes {
+		e.results[at][name] = &result{Kind: outcome[0], Text: outcome[1]}
 	}
 	for name, path := range map[string]string{
 		"a file among the sandboxes":  filepath.Join(e.launcher.StateDir, "new"),

@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"encoding/hex"
@@ -16,7 +16,7 @@ import (
 )
 
 // facts are what tries are told.
-func (e *escapee) facts(p *escapePair, at isolation.Level) ([]byte, error) {
+func (e *escapee) facts(p *pair, at isolation.Level) ([]byte, error) {
 	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, e.key(), 0)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (e *escapee) facts(p *escapePair, at isolation.Level) ([]byte, error) {
 		"digest": e.digest(), "mark": e.mark(), "key": e.key(), "home": e.home(), "rootkey": e.RootKey, "victims": victims,
 		"mounted": mounted, "capable": e.Capable, "handle": hex.EncodeToString(raw),
 		"setid":   map[string]string{"path": e.SetID, "want": e.SetIDAs},
-		"process": e.process.where, "neighbour": p.process, "agent": agent, "signals": escapeSignals(), "sockets": e.sockets(p),
+		"process": e.process.where, "neighbour": p.process, "agent": agent, "signals": signals(), "sockets": e.sockets(p),
 		"files": map[string]string{
 			"run": filepath.Join(e.Run, "f"), "tmp": e.Temp, "record": filepath.Join(dir, "sandbox.json"), "log": filepath.Join(dir, "agent.log"),
 			"neighbour": filepath.Join(p.neighbour.Workdir, "secret"), "neighbour home": besideHome,
@@ -63,7 +63,7 @@ func le32(n uint32) string {
 func (e *escapee) mark() string { return "mark-" + e.digest()[:16] }
 
 // sockets are those outside.
-func (e *escapee) sockets(p *escapePair) map[string]string {
+func (e *escapee) sockets(p *pair) map[string]string {
 	sockets := map[string]string{
 		"run": filepath.Join(e.Run, "docker.sock"), "tmp": e.path("bus"), "home": e.path("home/agent.S"),
 		"passing": e.path("passing"), "messages": e.path("messages"), "readable": filepath.Join(e.readable(), "S"), "pipe": filepath.Join(e.readable(), "pipe"),
@@ -77,7 +77,7 @@ func (e *escapee) sockets(p *escapePair) map[string]string {
 }
 
 // agentOf returns the process of a sandbox's agent, as commands of the sandbox know it.
-func (e *escapee) agentOf(p *escapePair) (map[string]any, error) {
+func (e *escapee) agentOf(p *pair) (map[string]any, error) {
 	pid := 1
 	if p.level != isolation.Namespaces {
 		conn, err := net.Dial("unix", filepath.Join(filepath.Dir(p.Workdir), "agent.sock"))
@@ -98,14 +98,14 @@ func (e *escapee) agentOf(p *escapePair) (map[string]any, error) {
 	return map[string]any{"pid": pid, "address": 0x400000, "fd": 0}, nil // where Linux loads programs
 }
 
-// escapeSignals are the signals of tries that only their target can tell of, by the tries' names.
-func escapeSignals() map[string]int {
-	signals := map[string]int{}
+// signals are the signals of tries that only their target can tell of, by the tries' names.
+func signals() map[string]int {
+	all := map[string]int{}
 	for i, name := range []string{
 		"kill", "kill of a group", "tgkill", "sigqueue",
 		"a signal by F_SETOWN", "a signal by F_SETOWN_EX", "a signal by FIOSETOWN", "a signal by SIOCSPGRP",
 	} {
-		signals[name] = 40 + i // of real time, which wait one by one
+		all[name] = 40 + i // of real time, which wait one by one
 	}
-	return signals
+	return all
 }

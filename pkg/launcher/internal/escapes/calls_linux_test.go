@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"bytes"
@@ -19,22 +19,22 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// escapeCall is a try by a call of the API. It returns what the call gave. dir is outside, and the try's own.
-type escapeCall func(ctx context.Context, c *podapi.Client, e *escapee, dir string) (string, error)
+// call is a try by a call of the API. It returns what the call gave. dir is outside, and the try's own.
+type call func(ctx context.Context, c *podapi.Client, e *escapee, dir string) (string, error)
 
 // tryCalls tries all calls in a sandbox.
-func (e *escapee) tryCalls(ctx context.Context, p *escapePair) error {
-	calls := escapeCalls(p)
+func (e *escapee) tryCalls(ctx context.Context, p *pair) error {
+	calls := allCalls(p)
 	victims, err := e.makeVictims(string(p.level)+"-calls", slices.Collect(maps.Keys(calls)))
 	if err != nil {
 		return err
 	}
 	if e.results[p.level] == nil {
-		e.results[p.level] = map[string]*escapeResult{}
+		e.results[p.level] = map[string]*result{}
 	}
 	for name, try := range calls {
 		text, err := try(ctx, p.Client, e, filepath.Join(victims, name))
-		r := &escapeResult{Kind: "out", Text: text}
+		r := &result{Kind: "out", Text: text}
 		if err != nil {
 			r.Kind, r.Text = "refused", err.Error()
 		} else if strings.HasPrefix(name, "call: reading") && !strings.Contains(text, e.Secret) {
@@ -45,19 +45,19 @@ func (e *escapee) tryCalls(ctx context.Context, p *escapePair) error {
 	return e.arrivals(p.level)
 }
 
-// escapeCalls are the tries by calls, by their names.
-func escapeCalls(p *escapePair) map[string]escapeCall {
-	calls := map[string]escapeCall{}
-	for _, some := range []map[string]escapeCall{readingCalls(p), listingCalls, changingCalls, executingCalls} {
-		for name, call := range some {
-			calls["call: "+name] = call
+// allCalls are the tries by calls, by their names.
+func allCalls(p *pair) map[string]call {
+	calls := map[string]call{}
+	for _, some := range []map[string]call{readingCalls(p), listingCalls, changingCalls, executingCalls} {
+		for name, c := range some {
+			calls["call: "+name] = c
 		}
 	}
 	return calls
 }
 
 // reading reads a file, whatever the call is given.
-func reading(path func(e *escapee) string) escapeCall {
+func reading(path func(e *escapee) string) call {
 	return func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
 		data, err := c.ReadFile(ctx, path(e))
 		return string(data), err
@@ -65,7 +65,7 @@ func reading(path func(e *escapee) string) escapeCall {
 }
 
 // byLink reads a file by a symbolic link in the workspace.
-func byLink(name string, path func(e *escapee) string, below string) escapeCall {
+func byLink(name string, path func(e *escapee) string, below string) call {
 	return func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
 		if err := c.Symlink(ctx, path(e), name); err != nil {
 			return "", fmt.Errorf("no link: %w", err)
@@ -75,12 +75,12 @@ func byLink(name string, path func(e *escapee) string, below string) escapeCall 
 	}
 }
 
-func readingCalls(p *escapePair) map[string]escapeCall {
+func readingCalls(p *pair) map[string]call {
 	key := func(e *escapee) string { return e.key() }
 	of := func(key string) func(e *escapee) string {
 		return func(e *escapee) string { return fmt.Sprintf("/proc/%v/%s", e.process.where["pid"], key) }
 	}
-	return map[string]escapeCall{
+	return map[string]call{
 		"reading a key":                            reading(key),
 		"reading a key by a way upward":            reading(func(e *escapee) string { return strings.Repeat("../", 20) + e.key()[1:] }),
 		"reading a key by its process's root":      reading(func(e *escapee) string { return "/proc/self/root" + e.key() }),
@@ -135,7 +135,7 @@ func first[T any](results iter.Seq2[T, error], text func(T) string) (string, err
 // silent is how long a watch may say nothing before it counts as one that sees nothing.
 const silent = 10 * time.Second
 
-var listingCalls = map[string]escapeCall{
+var listingCalls = map[string]call{
 	"listing": func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
 		return first(c.List(ctx, filepath.Dir(e.key()), fsops.ListOptions{}), func(a fsops.Attr) string { return a.Path })
 	},
@@ -161,16 +161,16 @@ var listingCalls = map[string]escapeCall{
 }
 
 // changing is a try whose result shows outside.
-func changing(call func(ctx context.Context, c *podapi.Client, dir string) error) escapeCall {
+func changing(change func(ctx context.Context, c *podapi.Client, dir string) error) call {
 	return func(ctx context.Context, c *podapi.Client, _ *escapee, dir string) (string, error) {
-		if err := call(ctx, c, dir); err != nil {
+		if err := change(ctx, c, dir); err != nil {
 			return "", err
 		}
 		return "", errors.New("it says that it is done")
 	}
 }
 
-var changingCalls = map[string]escapeCall{
+var changingCalls = map[string]call{
 	"writing": changing(func(ctx context.Context, c *podapi.Client, dir string) error {
 		return c.WriteFile(ctx, dir+"/f", []byte("x"), 0o600)
 	}),
@@ -244,7 +244,7 @@ var changingCalls = map[string]escapeCall{
 	},
 }
 
-var executingCalls = map[string]escapeCall{
+var executingCalls = map[string]call{
 	"a command in a directory outside": func(ctx context.Context, c *podapi.Client, e *escapee, _ string) (string, error) {
 		cmd := c.Command(ctx, "true")
 		cmd.Dir = filepath.Dir(e.key())

@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"slices"
@@ -10,28 +10,28 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// escapeException is what is special about a try. All others lead out without isolation, and lead nowhere
+// exception is what is special about a try. All others lead out without isolation, and lead nowhere
 // within.
-type escapeException struct {
+type exception struct {
 	// rare says for whom the try may lead nowhere even without isolation, for want of rights, or of something
 	// that systems need not have.
-	rare escapeUsers
+	rare accounts
 	// These are words of docs/isolation.md, if the level does not stop the try of the users: then it must lead out
 	// there.
 	landlock, namespaces string
-	of                   escapeUsers
+	of                   accounts
 }
 
-type escapeUsers []string
+type accounts []string
 
 var (
-	ofAnybody  = escapeUsers{"root", "ordinary"}
-	ofRootOnly = escapeUsers{"root"}
-	ofOrdinary = escapeUsers{"ordinary"}
+	ofAnybody  = accounts{"root", "ordinary"}
+	ofRootOnly = accounts{"root"}
+	ofOrdinary = accounts{"ordinary"}
 )
 
 // words are those of the page about the try.
-func (e escapeException) words(level isolation.Level, user escapeUser) string {
+func (e exception) words(level isolation.Level, user account) string {
 	switch {
 	case !slices.Contains(e.of, user.name):
 		return ""
@@ -41,7 +41,7 @@ func (e escapeException) words(level isolation.Level, user escapeUser) string {
 	return e.namespaces
 }
 
-func (e escapeException) check(t *testing.T, level isolation.Level, user escapeUser, control, within *escapeResult) {
+func (e exception) check(t *testing.T, level isolation.Level, user account, control, within *result) {
 	t.Helper()
 	if control.Kind == "broken" || within.Kind == "broken" {
 		t.Error("the try itself is broken")
@@ -60,16 +60,16 @@ func (e escapeException) check(t *testing.T, level isolation.Level, user escapeU
 	}
 }
 
-// escapeExceptions are those that there are, by the tries' names.
-var escapeExceptions = func() map[string]escapeException {
-	all := map[string]escapeException{}
+// exceptions are those that there are, by the tries' names.
+var exceptions = func() map[string]exception {
+	all := map[string]exception{}
 	for name, words := range notStopped {
-		all[name] = escapeException{landlock: words, of: ofAnybody}
+		all[name] = exception{landlock: words, of: ofAnybody}
 	}
 	for name, e := range stoppedForSome {
 		all[name] = e
 	}
-	for list, rare := range map[*[]string]escapeUsers{&lacking: ofAnybody, &ofRoot: ofOrdinary} {
+	for list, rare := range map[*[]string]accounts{&lacking: ofAnybody, &ofRoot: ofOrdinary} {
 		for _, name := range *list {
 			e := all[name]
 			e.rare = rare
@@ -127,7 +127,7 @@ var notStopped = map[string]string{
 }
 
 // stoppedForSome are those that it stops for the others, or only the other level does not stop.
-var stoppedForSome = map[string]escapeException{
+var stoppedForSome = map[string]exception{
 	"a socket in what it may read":     {namespaces: byPiping, of: ofAnybody},
 	"a lock of what it may read":       {landlock: byReading, namespaces: byReading, of: ofAnybody},
 	"a pipe in what it may read":       {namespaces: byPiping, of: ofAnybody},

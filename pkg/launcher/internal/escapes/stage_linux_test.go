@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"crypto/rand"
@@ -19,8 +19,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// escapeStage is what is there outside of the sandboxes that are tried.
-type escapeStage struct {
+// stage is what is there outside of the sandboxes that are tried.
+type stage struct {
 	Dir    string // of the user, with all else
 	Run    string // the like below /run
 	Temp   string // a file in /tmp
@@ -32,20 +32,20 @@ type escapeStage struct {
 	SetID, SetIDAs, Capable string
 }
 
-func (s *escapeStage) home() string          { return filepath.Join(s.Dir, "home") }
-func (s *escapeStage) key() string           { return filepath.Join(s.home(), ".ssh", "id") }
-func (s *escapeStage) readable() string      { return filepath.Join(s.Dir, "readable") }
-func (s *escapeStage) path(of string) string { return filepath.Join(s.Dir, of) }
+func (s *stage) home() string          { return filepath.Join(s.Dir, "home") }
+func (s *stage) key() string           { return filepath.Join(s.home(), ".ssh", "id") }
+func (s *stage) readable() string      { return filepath.Join(s.Dir, "readable") }
+func (s *stage) path(of string) string { return filepath.Join(s.Dir, of) }
 
-func (s *escapeStage) digest() string {
+func (s *stage) digest() string {
 	sum := sha256.Sum256([]byte(s.Secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// stageEscape makes what belongs to a user outside of the sandboxes.
-func stageEscape(t *testing.T, user escapeUser) *escapeStage {
+// makeStage makes what belongs to a user outside of the sandboxes.
+func makeStage(t *testing.T, user account) *stage {
 	t.Helper()
-	s := &escapeStage{Dir: placeOf(t, "/var/tmp"), Run: placeOf(t, "/run"), Secret: "podagent-secret-" + rand.Text()}
+	s := &stage{Dir: placeOf(t, "/var/tmp"), Run: placeOf(t, "/run"), Secret: "podagent-secret-" + rand.Text()}
 	s.Temp = filepath.Join(placeOf(t, "/tmp"), "f")
 	s.RootKey, s.SetIDAs = s.path("rootkey"), fmt.Sprint(user.other)
 	s.SetID, s.Capable = filepath.Join(s.readable(), "id"), filepath.Join(s.readable(), "cat")
@@ -78,7 +78,7 @@ func placeOf(t *testing.T, parent string) string {
 	return dir
 }
 
-func (s *escapeStage) makeHome() error {
+func (s *stage) makeHome() error {
 	var err error
 	for _, dir := range []string{"home/.ssh", "home/bin", "home/victims", "work", "readable"} {
 		err = errors.Join(err, os.MkdirAll(s.path(dir), 0o755))
@@ -93,7 +93,7 @@ func (s *escapeStage) makeHome() error {
 }
 
 // makePrograms copies programs to where the user can run them.
-func (s *escapeStage) makePrograms(t *testing.T) error {
+func (s *stage) makePrograms(t *testing.T) error {
 	t.Helper()
 	programs := map[string]string{"podagent": launchertest.Local(t).Agent, "program": os.Args[0]}
 	for name, program := range map[string]string{"readable/id": "id", "readable/cat": "cat", "home/bin/cat": "cat"} {
@@ -112,11 +112,11 @@ func (s *escapeStage) makePrograms(t *testing.T) error {
 			return err
 		}
 	}
-	return os.CopyFS(s.path("escape"), os.DirFS("testdata/escape"))
+	return os.CopyFS(s.path("escape"), os.DirFS("testdata"))
 }
 
 // lend makes programs that lend rights to who runs them, and what can be read by these.
-func (s *escapeStage) lend(user escapeUser) error {
+func (s *stage) lend(user account) error {
 	// As in capabilities(7): version 2, effective, CAP_DAC_READ_SEARCH.
 	var right []byte
 	for _, word := range []uint32{0x02000001, 1 << unix.CAP_DAC_READ_SEARCH, 0, 0, 0} {

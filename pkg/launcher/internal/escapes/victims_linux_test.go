@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"errors"

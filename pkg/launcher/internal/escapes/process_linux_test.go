@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package launcher_test
+package escapes_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideProcess runs testdata/escape/outside.py.
+// outsideProcess runs testdata/outside.py.
 type outsideProcess struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -27,7 +27,7 @@ type outsideProcess struct {
 
 // startOutside starts the process outside.
 func (e *escapee) startOutside(ctx context.Context) error {
-	facts, err := json.Marshal(map[string]any{"mark": e.mark(), "signals": escapeSignals(), "sockets": e.sockets(nil)})
+	facts, err := json.Marshal(map[string]any{"mark": e.mark(), "signals": signals(), "sockets": e.sockets(nil)})
 	if err == nil {
 		err = os.WriteFile(e.path("outside.json"), facts, 0o600)
 	}
@@ -71,7 +71,7 @@ func (p *outsideProcess) arrived() (names []string, err error) {
 func (p *outsideProcess) end() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }
 
 // startBeside starts a process with a secret in the other sandbox.
-func (e *escapee) startBeside(ctx context.Context, p *escapePair) error {
+func (e *escapee) startBeside(ctx context.Context, p *pair) error {
 	n, mark := p.neighbour, e.mark()+"-beside-"+string(p.level)
 	facts, err := json.Marshal(map[string]any{"mark": mark, "signals": map[string]int{}})
 	if err != nil {
