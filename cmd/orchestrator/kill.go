@@ -19,7 +19,8 @@ func killCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kill ID EXEC...",
 		Short: "Send a signal to commands in a sandbox",
-		Long: `Kill sends a signal to commands in a sandbox, and to everything that they started.
+		Long: `Kill sends a signal to commands in a sandbox, and to everything that they started. HUP
+leaves servers in the background alone that have none of the command's standard streams.
 It is an error if a command has ended already.
 
 Strays are processes that belong to no command which the sandbox knows. Kill says how

@@ -126,6 +126,24 @@ func TestWhatAClientLeavesGetsAHangup(t *testing.T) {
 	}
 }
 
+// Editors start their servers in this way, and expect them there after a cut.
+func TestAServerInTheBackgroundOutlivesItsClient(t *testing.T) {
+	p := newPlace(t)
+	c := p.connect(t, "")
+	_, out := start(t, open(t, c), `sleep 602 </dev/null >log 2>&1 & echo $! >server
+		trap 'echo hup > left; exit' HUP; echo ready; while :; do sleep 0.05; done`)
+	until(t, out, "ready")
+	c.Close()
+	await(t, "the hangup", func() bool {
+		text, _ := p.ReadFile(t.Context(), "left")
+		return string(text) == "hup\n"
+	})
+	said, err := open(t, p.connect(t, "")).Output(`kill $(cat server) && echo stopped`)
+	if string(said) != "stopped\n" {
+		t.Errorf("the server in the background is gone: %q, %v", said, err)
+	}
+}
+
 func TestANamedTerminalRunsOnAndShowsItsScreenAgain(t *testing.T) {
 	p := newPlace(t)
 	c := p.connect(t, "main")

@@ -7,7 +7,8 @@
 //   - A command that ended clearly has its exit status or signal. If nobody knows how it
 //     ended, standard error says why, and the status is 255.
 //   - When a client goes, what it started gets HUP, as from a terminal that is closed, and
-//     its output goes nowhere. A named terminal ([Server.Terminal]) runs on, and the
+//     its output goes nowhere. What has none of the standard streams any more runs on, such
+//     as a server in the background. A named terminal ([Server.Terminal]) runs on, and the
 //     next client gets it with its screen.
 //   - It reaches the sandbox and nothing else: -R, agents, X11 and other hosts are refused,
 //     and standard error says why.

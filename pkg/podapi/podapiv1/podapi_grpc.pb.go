@@ -987,6 +987,9 @@ type ProcessesClient interface {
 	// Signal sends a signal to a process's whole tree. It waits for a process that
 	// is being started.
 	//
+	// SIGHUP, which says that who listens is gone, does not reach descendants that have
+	// none of the process's standard streams, such as servers in the background.
+	//
 	// SIGKILL is also for a process that does not run yet: it ends a start under way,
 	// even if the call breaks off, and a start that comes later is
 	// CLASS_EXEC_EXPIRED. CLASS_NOT_EXIST then says that nothing runs, and nothing
@@ -1088,6 +1091,9 @@ type ProcessesServer interface {
 	List(*ListProcessesRequest, grpc.ServerStreamingServer[ListProcessesResponse]) error
 	// Signal sends a signal to a process's whole tree. It waits for a process that
 	// is being started.
+	//
+	// SIGHUP, which says that who listens is gone, does not reach descendants that have
+	// none of the process's standard streams, such as servers in the background.
 	//
 	// SIGKILL is also for a process that does not run yet: it ends a start under way,
 	// even if the call breaks off, and a start that comes later is

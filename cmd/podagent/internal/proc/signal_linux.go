@@ -9,7 +9,9 @@ import (
 
 // Signal sends sig to the process's group, then to the descendants that left
 // it. SIGKILL ends the whole tree before Signal returns: it stops and kills
-// until two scans of /proc in a row find no descendant. After the process's end
+// until two scans of /proc in a row find no descendant. SIGHUP, which says that who listens is
+// gone, does not reach descendants that have none of the process's standard streams: servers
+// in the background that were to stay. After the process's end
 // it still ends the descendants that outlived it, while other signals do nothing. The
 // error for an unknown signal is [syscall.EINVAL]; if there is nothing to signal, it is
 // [os.ErrProcessDone]. Any other error says that the signal may not have reached all of
@@ -33,6 +35,9 @@ func (p *Process) signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		p.noteKill()
 		return p.tree().kill()
+	}
+	if sig == syscall.SIGHUP {
+		return p.tree().hangUp(p.pid)
 	}
 	return p.tree().signal(sig)
 }
