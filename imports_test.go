@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/egress", "pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"internal/delay", "internal/mark", "internal/userns", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/cgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"internal/delay", "internal/mark", "internal/userns", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/limitgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/errclass":             {"pkg/launcher"},
 	"pkg/launcher/leader":               {"internal/delay", "pkg/launcher/podmeta", "pkg/launcher/internal/lockfile"},
 	"pkg/launcher/remote":               {"internal/delay", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/wire"},
-	"pkg/launcher/internal/cgroup":      {},
+	"pkg/launcher/internal/limitgroup":  {},
 	"pkg/launcher/internal/escapes":     {},
 	"pkg/launcher/internal/uses":        {},
 	"pkg/launcher/internal/interleave":  {},

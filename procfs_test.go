@@ -16,12 +16,12 @@ import (
 // and why that is no read of what a process in the sandbox decides on.
 var mayNameProcfs = map[string][]string{
 	// Paths of open descriptors of this process itself, or of a program that it starts.
-	"cmd/podagent/internal/proc/child_linux.go":    {"/proc/self/fd"},
-	"cmd/podagent/internal/proc/command_linux.go":  {". /proc/self/fd/3"},
-	"pkg/fsops/writeunnamed_linux.go":              {"/proc/self/fd", "/proc/self/fd/%d"},
-	"pkg/fsops/internal/walk/dir_linux.go":         {"/proc/self/fd/"},
-	"pkg/launcher/internal/cgroup/cgroup_linux.go": {"/proc/self/cgroup"}, // about this process itself
-	"pkg/launcher/agent_linux.go":                  {"/proc/self/fd/%d/%s"},
+	"cmd/podagent/internal/proc/child_linux.go":            {"/proc/self/fd"},
+	"cmd/podagent/internal/proc/command_linux.go":          {". /proc/self/fd/3"},
+	"pkg/fsops/writeunnamed_linux.go":                      {"/proc/self/fd", "/proc/self/fd/%d"},
+	"pkg/fsops/internal/walk/dir_linux.go":                 {"/proc/self/fd/"},
+	"pkg/launcher/internal/limitgroup/limitgroup_linux.go": {"/proc/self/cgroup"}, // about this process itself
+	"pkg/launcher/agent_linux.go":                          {"/proc/self/fd/%d/%s"},
 	"cmd/podagent/internal/isolate/namespaces_linux.go": {
 		"/proc/self/exe",
 	},

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
+	"github.com/podagent/podagent/pkg/launcher/internal/limitgroup"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -33,12 +33,12 @@ func TestMarkersOfOtherSandboxesCountForNothing(t *testing.T) {
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 	}, stranger)
-	group, err := cgroup.Make(strings.ToLower(t.Name()), cgroup.Limits{})
+	group, err := limitgroup.Make(strings.ToLower(t.Name()), limitgroup.Limits{})
 	if err != nil {
 		return // this machine lets nobody make groups
 	}
 	t.Cleanup(func() {
-		if err := cgroup.End(context.Background(), group.Path); err != nil {
+		if err := limitgroup.End(context.Background(), group.Path); err != nil {
 			t.Error(err)
 		}
 	})

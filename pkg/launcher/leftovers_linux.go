@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
+	"github.com/podagent/podagent/pkg/launcher/internal/limitgroup"
 )
 
 // marker is the environment variable that identifies a sandbox's processes when its
@@ -26,7 +26,7 @@ const markerEnv = "PODAGENT_SANDBOX"
 // come again and again: a few looks at them must do.
 func endLeftovers(ctx context.Context, p place) error {
 	if p.Bounds.Group != "" {
-		if err := cgroup.End(ctx, p.Bounds.Group); err != nil {
+		if err := limitgroup.End(ctx, p.Bounds.Group); err != nil {
 			return fmt.Errorf("ending what the agent left: %w", err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
+	"github.com/podagent/podagent/pkg/launcher/internal/limitgroup"
 )
 
 // An agent that comes to no level must end if limits were named, also where a control group keeps them.
@@ -23,7 +23,7 @@ func TestAgentLearnsThatLimitsWereNamed(t *testing.T) {
 		{"processors", map[corev1.ResourceName]float64{corev1.ResourceCPU: 1}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, missing := range [][]cgroup.Controller{nil, {cgroup.Processes}} {
+			for _, missing := range [][]limitgroup.Controller{nil, {limitgroup.Processes}} {
 				r, b := boundsRecord{Named: test.named}, bounds{}
 				if err := r.settle(&b, r.limits(), missing, errors.New("no reason")); err != nil {
 					t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podagent/podagent/pkg/launcher/internal/cgroup"
+	"github.com/podagent/podagent/pkg/launcher/internal/limitgroup"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -43,11 +43,11 @@ func (r *boundsRecord) limit(name corev1.ResourceName, otherwise float64) float6
 }
 
 // limits returns the limits with those that a sandbox has if nobody names any.
-func (r *boundsRecord) limits() cgroup.Limits {
+func (r *boundsRecord) limits() limitgroup.Limits {
 	var machine unix.Sysinfo_t
 	_ = unix.Sysinfo(&machine)
 	memory := float64(machine.Totalram) * float64(machine.Unit) * localMemoryShare
-	return cgroup.Limits{
+	return limitgroup.Limits{
 		Memory:    int64(r.limit(corev1.ResourceMemory, memory)),
 		Processes: int64(r.limit(ResourceProcesses, DefaultLocalProcesses)),
 		CPU:       r.limit(corev1.ResourceCPU, 0),
@@ -56,8 +56,8 @@ func (r *boundsRecord) limits() cgroup.Limits {
 
 // bounds are what is to bound an agent that starts, with all that is below it.
 type bounds struct {
-	group *cgroup.Group // nil if there is none
-	flags []string      // of the agent
+	group *limitgroup.Group // nil if there is none
+	flags []string          // of the agent
 }
 
 // newBounds makes the control group of an agent that starts, if there can be one. If a limit that was named
@@ -67,7 +67,7 @@ func (p *place) newBounds(isolated bool) (b bounds, err error) {
 		return b, nil
 	}
 	limits := p.Bounds.limits()
-	group, err := cgroup.Make(strings.ToLower(rand.Text()), limits)
+	group, err := limitgroup.Make(strings.ToLower(rand.Text()), limits)
 	if err != nil {
 		return p.Bounds.without(limits, err)
 	}
@@ -79,8 +79,8 @@ func (p *place) newBounds(isolated bool) (b bounds, err error) {
 }
 
 // without returns the bounds if there is no control group, and why.
-func (r *boundsRecord) without(limits cgroup.Limits, why error) (b bounds, err error) {
-	return b, r.settle(&b, limits, []cgroup.Controller{cgroup.Memory, cgroup.Processes, cgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
+func (r *boundsRecord) without(limits limitgroup.Limits, why error) (b bounds, err error) {
+	return b, r.settle(&b, limits, []limitgroup.Controller{limitgroup.Memory, limitgroup.Processes, limitgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
 }
 
 // names reports whether somebody has named a limit.
@@ -94,7 +94,7 @@ func (r *boundsRecord) names() bool {
 }
 
 // settle tells the agent what the controllers that are missing leave to it.
-func (r *boundsRecord) settle(b *bounds, limits cgroup.Limits, missing []cgroup.Controller, why error) error {
+func (r *boundsRecord) settle(b *bounds, limits limitgroup.Limits, missing []limitgroup.Controller, why error) error {
 	if r.names() {
 		b.flags = append(b.flags, "--limits-required")
 	}
@@ -104,10 +104,10 @@ func (r *boundsRecord) settle(b *bounds, limits cgroup.Limits, missing []cgroup.
 	}
 	b.flags = append(b.flags, "--unbounded="+strings.Join(strings.Fields(why.Error()), " "))
 	for _, c := range missing {
-		switch name := map[cgroup.Controller]corev1.ResourceName{cgroup.Memory: corev1.ResourceMemory, cgroup.CPU: corev1.ResourceCPU}[c]; {
+		switch name := map[limitgroup.Controller]corev1.ResourceName{limitgroup.Memory: corev1.ResourceMemory, limitgroup.CPU: corev1.ResourceCPU}[c]; {
 		case name != "" && r.Named[name] > 0:
 			return fmt.Errorf("%w: nothing can limit its %s: %w", ErrIsolation, name, why)
-		case c == cgroup.Processes && limits.Processes > 0:
+		case c == limitgroup.Processes && limits.Processes > 0:
 			b.flags = append(b.flags, "--processes="+strconv.FormatInt(limits.Processes, 10))
 			if r.Named[ResourceProcesses] > 0 {
 				b.flags = append(b.flags, "--processes-required")
@@ -136,7 +136,7 @@ func (b *bounds) end() error {
 	if b.group == nil {
 		return nil
 	}
-	return cgroup.End(context.Background(), b.group.Path)
+	return limitgroup.End(context.Background(), b.group.Path)
 }
 
 // remember writes into the record how the processes of the agent that starts next are found.

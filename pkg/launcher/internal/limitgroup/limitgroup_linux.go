@@ -1,8 +1,8 @@
-// Package cgroup makes control groups for sandboxes of this machine, where the system lets this user make
+// Package limitgroup makes control groups that limit sandboxes of this machine, where the system lets this user make
 // some, and ends all that is in them. It is for version 2 of control groups, from Linux 5.14 on.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html, "Delegation"
-package cgroup
+package limitgroup
 
 import (
 	"errors"
