@@ -150,10 +150,10 @@ func newAgent(info *podapi.Info) *agent {
 
 // isolated says what keeps a sandbox of the local backend from its machine. Without a level nothing does.
 type isolated struct {
-	Level     isolation.Level  `json:"level,omitempty"`
-	Missing   string           `json:"missing,omitempty"`
-	Bounds    isolation.Bounds `json:"bounds,omitempty"`
-	Unbounded string           `json:"unbounded,omitempty"`
+	Level          isolation.Level   `json:"level,omitempty"`
+	Missing        string            `json:"missing,omitempty"`
+	Limiter        isolation.Limiter `json:"limiter,omitempty"`
+	NoControlGroup string            `json:"no_control_group,omitempty"`
 }
 
 // newIsolated returns nil for a sandbox in a pod.
@@ -161,7 +161,7 @@ func newIsolated(is isolation.Info) *isolated {
 	if is == (isolation.Info{}) {
 		return nil
 	}
-	return &isolated{is.Level, is.Missing, is.Bounds, is.Unbounded}
+	return &isolated{is.Level, is.Missing, is.Limiter, is.NoControlGroup}
 }
 
 // newEgressInfo returns nil if there is no proxy.

@@ -144,8 +144,8 @@ func agentSection(d launcher.Description) section {
 		}
 		s.add("confined by", cmp.Or(strings.Join(info.Confinement, ", "), "nothing"))
 		if is := info.Isolation; is != (isolation.Info{}) {
-			s.add("isolated by", cmp.Or(string(is.Level), "nothing")+boundsText(is.Bounds))
-			for _, why := range []string{is.Missing, is.Unbounded} {
+			s.add("isolated by", cmp.Or(string(is.Level), "nothing")+limiterText(is.Limiter))
+			for _, why := range []string{is.Missing, is.NoControlGroup} {
 				if why != "" {
 					s.add("not better", oneLine(why))
 				}

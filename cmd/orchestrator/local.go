@@ -71,21 +71,21 @@ func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 	case is.Level == isolation.None:
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	case is.Missing != "":
-		a.note("sandbox %s is isolated by %s%s; not stronger because %s", quote(sandbox.ID), is.Level, boundsText(is.Bounds), is.Missing)
+		a.note("sandbox %s is isolated by %s%s; not stronger because %s", quote(sandbox.ID), is.Level, limiterText(is.Limiter), is.Missing)
 	default:
-		a.note("sandbox %s is isolated by %s%s", quote(sandbox.ID), is.Level, boundsText(is.Bounds))
+		a.note("sandbox %s is isolated by %s%s", quote(sandbox.ID), is.Level, limiterText(is.Limiter))
 	}
 }
 
-// boundsText says what does not bound an isolated sandbox.
-func boundsText(bounds isolation.Bounds) string {
-	switch bounds {
+// limiterText says what of an isolated sandbox nothing limits.
+func limiterText(limiter isolation.Limiter) string {
+	switch limiter {
 	case isolation.ControlGroup:
 		return ""
 	case isolation.ResourceLimits:
-		return ", without a bound on its memory"
+		return ", without a limit of its memory"
 	}
-	return ", without a bound on its processes and memory"
+	return ", without a limit of its processes and memory"
 }
 
 // tellIsolationOfServers says what keeps sandboxes from this machine that clients launch later.

@@ -22,7 +22,7 @@ import (
 type isolationFlags struct {
 	mode   isolation.Mode
 	view   isolate.View
-	limits isolate.Bounds
+	limits isolate.Limits
 
 	limited bool // by limits that were named
 	lineage string
@@ -52,11 +52,11 @@ func (f *isolationFlags) define(flags *flag.FlagSet) {
 		})
 	}
 	flags.Int64Var(&f.view.Ephemeral, "ephemeral", 0, "with --isolation, have what is in the workdir, home and temporary files in memory, up to `BYTES`; it ends with the agent, and takes namespaces (default on disk)")
-	flags.StringVar((*string)(&f.limits.By), "bounded-by", "", "with --isolation, `WHAT` bounds the agent and its processes already: cgroup, a control group that bounds both memory and processes")
-	flags.StringVar(&f.limits.Unbounded, "unbounded", "", "with --isolation, the `REASON` why there is no such control group, for callers")
+	flags.StringVar((*string)(&f.limits.Limiter), "limiter", "", "with --isolation, `WHAT` limits the agent and its processes already: cgroup, a control group that limits both memory and processes")
+	flags.StringVar(&f.limits.NoControlGroup, "no-control-group", "", "with --isolation, the `REASON` why there is no such control group, for callers")
 	flags.IntVar(&f.limits.Processes, "processes", 0, "with --isolation, let there be at most `N` processes and threads, by resource limits (default no limit)")
 	flags.BoolVar(&f.limits.Required, "processes-required", false, "end if these limits cannot count the processes of this agent alone")
-	flags.BoolVar(&f.limited, "limits-required", false, "end if nothing isolates this agent: commands could lift the limits then that bound it")
+	flags.BoolVar(&f.limited, "limits-required", false, "end if nothing isolates this agent: commands could lift its limits then")
 	flags.StringVar(&f.lineage, "lineage", "", "the hard limits `LOCKS:RTTIME`, by which the launcher finds the agent's processes")
 }
 

@@ -31,7 +31,7 @@ func (l *Local) startAgent(ctx context.Context, p *place) (*agentProcess, error)
 		return nil, err
 	}
 	defer out.Close()
-	cmd, err := p.startBounded(ctx, binary, out)
+	cmd, err := p.startLimited(ctx, binary, out)
 	if err != nil {
 		return nil, fmt.Errorf("starting the agent: %w", err)
 	}
@@ -48,40 +48,41 @@ func (l *Local) startAgent(ctx context.Context, p *place) (*agentProcess, error)
 	return agent, nil
 }
 
-// startBounded starts the agent within what bounds it.
-func (p *place) startBounded(ctx context.Context, binary string, out *os.File) (*exec.Cmd, error) {
-	b, err := p.newBounds(p.Isolation.on())
+// startLimited starts the agent under its limits.
+func (p *place) startLimited(ctx context.Context, binary string, out *os.File) (*exec.Cmd, error) {
+	r, err := p.newLimiter(p.Isolation.on())
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := p.startWithin(ctx, b, binary, out)
-	if err == nil || b.group == nil || ctx.Err() != nil {
+	cmd, err := p.startUnder(ctx, r, binary, out)
+	if err == nil || r.group == nil || ctx.Err() != nil {
 		return cmd, err
 	}
 	// Some systems let groups be made, and nothing be put into them.
-	why := errors.Join(err, b.end())
-	if b, err = p.Bounds.without(p.Bounds.limits(), why); err != nil {
+	why := errors.Join(err, r.end())
+	if r, err = p.Limits.withoutGroup(why); err != nil {
 		return nil, err
 	}
-	return p.startWithin(ctx, b, binary, out)
+	return p.startUnder(ctx, r, binary, out)
 }
 
-func (p *place) startWithin(ctx context.Context, b bounds, binary string, out *os.File) (*exec.Cmd, error) {
-	if err := p.remember(ctx, b); err != nil {
-		return nil, errors.Join(err, b.end())
+// startUnder starts the agent under a limiter.
+func (p *place) startUnder(ctx context.Context, r limiter, binary string, out *os.File) (*exec.Cmd, error) {
+	if err := p.remember(ctx, r.group); err != nil {
+		return nil, errors.Join(err, r.end())
 	}
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	args := []string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}
 	isolated, err := p.isolationFlags()
 	if err != nil {
-		return nil, errors.Join(err, b.end())
+		return nil, errors.Join(err, r.end())
 	}
-	cmd := exec.Command(binary, slices.Concat(args, egressFlags(p.Egress), isolated, b.flags, lineageFlags(p.Bounds.Lineage))...)
+	cmd := exec.Command(binary, slices.Concat(args, egressFlags(p.Egress), isolated, r.flags, lineageFlags(p.Traces.Lineage))...)
 	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
-	return cmd, b.start(cmd)
+	return cmd, r.start(cmd)
 }
 
 // awaitAgent waits until the agent listens, has exited, or startTimeout is over.

@@ -42,16 +42,16 @@ func (f *family) kin(pid int) kinship {
 		return stranger // only its parent's wait for it is missing
 	}
 	switch {
-	case f.Bounds.Lineage == 0 && f.inSandbox:
+	case f.Traces.Lineage == 0 && f.inSandbox:
 		if f.marks(pid) {
 			return certain
 		}
 		return stranger
-	case n.whole() && n.may(f.Bounds.Lineage):
+	case n.whole() && n.may(f.Traces.Lineage):
 		return certain
-	case n.whole() && f.Bounds.Lineage > 0: // which a lost record does not tell
+	case n.whole() && f.Traces.Lineage > 0: // which a lost record does not tell
 		return stranger // whatever its environment says
-	case (n.may(f.Bounds.Lineage) && f.confined(pid) || f.marks(pid)) && !f.livesElsewhere(pid):
+	case (n.may(f.Traces.Lineage) && f.confined(pid) || f.marks(pid)) && !f.livesElsewhere(pid):
 		return doubtful
 	}
 	return stranger
@@ -92,8 +92,8 @@ func (f *family) otherGroups() map[string]bool {
 	entries, _ := os.ReadDir(state) // without them, more are doubtful
 	for _, e := range entries {
 		other := place{dir: filepath.Join(state, e.Name())}
-		if other.dir != f.dir && e.IsDir() && other.load() == nil && other.Bounds.Group != "" {
-			f.groups[filepath.Base(other.Bounds.Group)] = true
+		if other.dir != f.dir && e.IsDir() && other.load() == nil && other.Traces.Group != "" {
+			f.groups[filepath.Base(other.Traces.Group)] = true
 		}
 	}
 	return f.groups

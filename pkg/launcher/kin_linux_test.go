@@ -21,7 +21,7 @@ func TestMarkersOfOtherSandboxesCountForNothing(t *testing.T) {
 	if !isUnlimited() {
 		t.Fatal("in a sandbox there is nothing but markers")
 	}
-	p := place{dir: filepath.Join(t.TempDir(), "mine"), record: record{Isolation: isolationRecord{Mode: isolation.Mode(isolation.Landlock)}, Bounds: boundsRecord{Lineage: 1}}}
+	p := place{dir: filepath.Join(t.TempDir(), "mine"), record: record{Isolation: isolationRecord{Mode: isolation.Mode(isolation.Landlock)}, Traces: traces{Lineage: 1}}}
 	check := func(name string, attr syscall.SysProcAttr, want kinship) {
 		pid := marked(t, p, attr)
 		if got := newFamily(p).kin(pid); pid > 0 && got != want {
@@ -49,7 +49,7 @@ func TestMarkersOfOtherSandboxesCountForNothing(t *testing.T) {
 	defer dir.Close()
 	inGroup := syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	check("in a group that nobody has", inGroup, doubtful)
-	other := place{dir: filepath.Join(filepath.Dir(p.dir), "other"), record: record{Bounds: boundsRecord{Group: group.Path}}}
+	other := place{dir: filepath.Join(filepath.Dir(p.dir), "other"), record: record{Traces: traces{Group: group.Path}}}
 	if err := errors.Join(os.Mkdir(other.dir, 0o700), other.write(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,28 @@ func (p place) marker() string { return markerEnv + "=" + p.dir }
 // markerEnv is the name of the marker.
 const markerEnv = "PODAGENT_SANDBOX"
 
+// traces are how the processes of an agent are found that has ended without them, besides the marker.
+type traces struct {
+	Group string `json:"group,omitempty"` // the path of its control group
+	// Lineage is the number that they bear: see lineage_linux.go. 0 is none.
+	Lineage uint64 `json:"lineage,omitempty"`
+}
+
+// remember writes into the record how the processes of the agent that starts next are found.
+func (p *place) remember(ctx context.Context, group *limitgroup.Group) error {
+	p.Started, p.Traces = true, traces{Lineage: newLineage()}
+	if group != nil {
+		p.Traces.Group = group.Path
+	}
+	return p.write(ctx)
+}
+
 // endLeftovers kills the processes of a sandbox that has no agent any more. They
 // may start others meanwhile, so it looks until there are none. Doubtful ones may be another sandbox's, and
 // come again and again: a few looks at them must do.
 func endLeftovers(ctx context.Context, p place) error {
-	if p.Bounds.Group != "" {
-		if err := limitgroup.End(ctx, p.Bounds.Group); err != nil {
+	if p.Traces.Group != "" {
+		if err := limitgroup.End(ctx, p.Traces.Group); err != nil {
 			return fmt.Errorf("ending what the agent left: %w", err)
 		}
 	}

@@ -135,11 +135,11 @@ func groupOf(t *testing.T, s *launcher.Sandbox) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var record struct{ Bounds struct{ Group string } }
+	var record struct{ Traces struct{ Group string } }
 	if err := json.Unmarshal(text, &record); err != nil {
 		t.Fatal(err)
 	}
-	return record.Bounds.Group
+	return record.Traces.Group
 }
 
 // A program whose children look as if they were any sandbox's, or the one with the directory that it is told. There

@@ -14,22 +14,22 @@ import (
 func TestAgentLearnsThatLimitsWereNamed(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		named map[corev1.ResourceName]float64
+		named namedLimits
 		want  bool
 	}{
 		{"none", nil, false},
-		{"no bound", map[corev1.ResourceName]float64{corev1.ResourceMemory: 0}, false},
-		{"memory", map[corev1.ResourceName]float64{corev1.ResourceMemory: 1 << 30}, true},
-		{"processors", map[corev1.ResourceName]float64{corev1.ResourceCPU: 1}, true},
+		{"no limit", namedLimits{corev1.ResourceMemory: 0}, false},
+		{"memory", namedLimits{corev1.ResourceMemory: 1 << 30}, true},
+		{"processors", namedLimits{corev1.ResourceCPU: 1}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, missing := range [][]limitgroup.Controller{nil, {limitgroup.Processes}} {
-				r, b := boundsRecord{Named: test.named}, bounds{}
-				if err := r.settle(&b, r.limits(), missing, errors.New("no reason")); err != nil {
+				var r limiter
+				if err := r.tell(test.named, missing, errors.New("no reason")); err != nil {
 					t.Fatal(err)
 				}
-				if got := slices.Contains(b.flags, "--limits-required"); got != test.want {
-					t.Errorf("without %v its flags are %q", missing, b.flags)
+				if got := slices.Contains(r.flags, "--limits-required"); got != test.want {
+					t.Errorf("without %v its flags are %q", missing, r.flags)
 				}
 			}
 		})

@@ -26,7 +26,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
-		if err := p.create(ctx, spec, l.isolationRecord(), boundsRecord{Named: l.named()}); err != nil {
+		if err := p.create(ctx, spec, l.isolationRecord(), l.named()); err != nil {
 			return nil, err
 		}
 	case err != nil:

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -36,7 +34,7 @@ func (l *Local) isolationRecord() isolationRecord {
 
 // drift says which of what the launcher would make a sandbox with this one has not.
 func (l *Local) drift(p *place) (drift []string) {
-	if asked, is := l.named(), p.Bounds.Named; len(asked) > 0 && !maps.Equal(asked, is) {
+	if asked, is := l.named(), p.Limits; len(asked) > 0 && !maps.Equal(asked, is) {
 		drift = append(drift, fmt.Sprintf("limits are %s, not %s", limitsText(is), limitsText(asked)))
 	}
 	for _, path := range l.Readable {
@@ -48,7 +46,7 @@ func (l *Local) drift(p *place) (drift []string) {
 }
 
 // limitsText lists limits by their names.
-func limitsText(limits map[corev1.ResourceName]float64) string {
+func limitsText(limits namedLimits) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		list = append(list, fmt.Sprintf("%s=%v", name, limits[name]))

@@ -16,76 +16,70 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// boundsRecord says what bounds a sandbox, also when its agent starts again.
-type boundsRecord struct {
-	// Named are the limits of Local.Limits, by their names.
-	Named map[corev1.ResourceName]float64 `json:"named,omitempty"`
-	Group string                          `json:"group,omitempty"` // the path of its control group
-	// Lineage is the number by which its processes are found: see lineage_linux.go. 0 is none.
-	Lineage uint64 `json:"lineage,omitempty"`
-}
+// namedLimits are the limits that somebody has named for a sandbox, in Local.Limits. 0 is no limit.
+type namedLimits map[corev1.ResourceName]float64
 
 // named returns the limits that new sandboxes are to have.
-func (l *Local) named() map[corev1.ResourceName]float64 {
-	named := map[corev1.ResourceName]float64{}
+func (l *Local) named() namedLimits {
+	named := namedLimits{}
 	for name, quantity := range l.Limits {
 		named[name] = quantity.AsApproximateFloat64()
 	}
 	return named
 }
 
-// limit returns a limit, 0 for none.
-func (r *boundsRecord) limit(name corev1.ResourceName, otherwise float64) float64 {
-	if n, ok := r.Named[name]; ok {
+// limit returns a limit, or another one if nobody has named it.
+func (named namedLimits) limit(name corev1.ResourceName, otherwise float64) float64 {
+	if n, ok := named[name]; ok {
 		return n
 	}
 	return otherwise
 }
 
-// limits returns the limits with those that a sandbox has if nobody names any.
-func (r *boundsRecord) limits() limitgroup.Limits {
+// all returns the limits with those that a sandbox has if nobody names any.
+func (named namedLimits) all() limitgroup.Limits {
 	var machine unix.Sysinfo_t
 	_ = unix.Sysinfo(&machine)
 	memory := float64(machine.Totalram) * float64(machine.Unit) * localMemoryShare
 	return limitgroup.Limits{
-		Memory:    int64(r.limit(corev1.ResourceMemory, memory)),
-		Processes: int64(r.limit(ResourceProcesses, DefaultLocalProcesses)),
-		CPU:       r.limit(corev1.ResourceCPU, 0),
+		Memory:    int64(named.limit(corev1.ResourceMemory, memory)),
+		Processes: int64(named.limit(ResourceProcesses, DefaultLocalProcesses)),
+		CPU:       named.limit(corev1.ResourceCPU, 0),
 	}
 }
 
-// bounds are what is to bound an agent that starts, with all that is below it.
-type bounds struct {
+// limiter is what is to limit an agent that starts, with all that is below it.
+type limiter struct {
 	group *limitgroup.Group // nil if there is none
 	flags []string          // of the agent
 }
 
-// newBounds makes the control group of an agent that starts, if there can be one. If a limit that was named
+// newLimiter makes the control group of an agent that starts, if there can be one. If a limit that was named
 // needs it, there must be.
-func (p *place) newBounds(isolated bool) (b bounds, err error) {
+func (p *place) newLimiter(isolated bool) (r limiter, err error) {
 	if !isolated {
-		return b, nil
+		return r, nil
 	}
-	limits := p.Bounds.limits()
+	limits := p.Limits.all()
 	group, err := limitgroup.Make(strings.ToLower(rand.Text()), limits)
 	if err != nil {
-		return p.Bounds.without(limits, err)
+		return p.Limits.withoutGroup(err)
 	}
-	b = bounds{group: group}
-	if err := p.Bounds.settle(&b, limits, group.Missing, fmt.Errorf("its control group, %s, does not get the controllers %v", group.Path, group.Missing)); err != nil {
-		return bounds{}, errors.Join(err, b.end())
+	r = limiter{group: group}
+	if err := r.tell(p.Limits, group.Missing, fmt.Errorf("its control group, %s, does not get the controllers %v", group.Path, group.Missing)); err != nil {
+		return limiter{}, errors.Join(err, r.end())
 	}
-	return b, nil
+	return r, nil
 }
 
-// without returns the bounds if there is no control group, and why.
-func (r *boundsRecord) without(limits limitgroup.Limits, why error) (b bounds, err error) {
-	return b, r.settle(&b, limits, []limitgroup.Controller{limitgroup.Memory, limitgroup.Processes, limitgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
+// withoutGroup returns what limits the agent if there is no control group, and why there is none.
+func (named namedLimits) withoutGroup(why error) (r limiter, err error) {
+	return r, r.tell(named, []limitgroup.Controller{limitgroup.Memory, limitgroup.Processes, limitgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
 }
 
-// names reports whether somebody has named a limit.
-func (r *boundsRecord) names() bool {
-	for _, limit := range r.Named {
+// any reports whether somebody has named a limit.
+func (named namedLimits) any() bool {
+	for _, limit := range named {
 		if limit > 0 {
 			return true
 		}
@@ -93,36 +87,37 @@ func (r *boundsRecord) names() bool {
 	return false
 }
 
-// settle tells the agent what the controllers that are missing leave to it.
-func (r *boundsRecord) settle(b *bounds, limits limitgroup.Limits, missing []limitgroup.Controller, why error) error {
-	if r.names() {
-		b.flags = append(b.flags, "--limits-required")
+// tell has the agent's flags say what the controllers that are missing leave to it. It is an error if a limit
+// that was named needs one of these.
+func (r *limiter) tell(named namedLimits, missing []limitgroup.Controller, why error) error {
+	if named.any() {
+		r.flags = append(r.flags, "--limits-required")
 	}
 	if len(missing) == 0 {
-		b.flags = append(b.flags, "--bounded-by="+string(isolation.ControlGroup))
+		r.flags = append(r.flags, "--limiter="+string(isolation.ControlGroup))
 		return nil
 	}
-	b.flags = append(b.flags, "--unbounded="+strings.Join(strings.Fields(why.Error()), " "))
+	r.flags = append(r.flags, "--no-control-group="+strings.Join(strings.Fields(why.Error()), " "))
 	for _, c := range missing {
 		switch name := map[limitgroup.Controller]corev1.ResourceName{limitgroup.Memory: corev1.ResourceMemory, limitgroup.CPU: corev1.ResourceCPU}[c]; {
-		case name != "" && r.Named[name] > 0:
+		case name != "" && named[name] > 0:
 			return fmt.Errorf("%w: nothing can limit its %s: %w", ErrIsolation, name, why)
-		case c == limitgroup.Processes && limits.Processes > 0:
-			b.flags = append(b.flags, "--processes="+strconv.FormatInt(limits.Processes, 10))
-			if r.Named[ResourceProcesses] > 0 {
-				b.flags = append(b.flags, "--processes-required")
+		case c == limitgroup.Processes && named.all().Processes > 0:
+			r.flags = append(r.flags, "--processes="+strconv.FormatInt(named.all().Processes, 10))
+			if named[ResourceProcesses] > 0 {
+				r.flags = append(r.flags, "--processes-required")
 			}
 		}
 	}
 	return nil
 }
 
-// start starts the command within the bounds.
-func (b *bounds) start(cmd *exec.Cmd) error {
-	if b.group == nil {
+// start starts the command under its limits.
+func (r *limiter) start(cmd *exec.Cmd) error {
+	if r.group == nil {
 		return cmd.Start()
 	}
-	dir, err := b.group.Open()
+	dir, err := r.group.Open()
 	if err != nil {
 		return err
 	}
@@ -131,19 +126,10 @@ func (b *bounds) start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// end removes what the bounds have made. Nothing was started in it.
-func (b *bounds) end() error {
-	if b.group == nil {
+// end removes the control group. Nothing was started in it.
+func (r *limiter) end() error {
+	if r.group == nil {
 		return nil
 	}
-	return limitgroup.End(context.Background(), b.group.Path)
-}
-
-// remember writes into the record how the processes of the agent that starts next are found.
-func (p *place) remember(ctx context.Context, b bounds) error {
-	p.Started, p.Bounds.Group, p.Bounds.Lineage = true, "", newLineage()
-	if b.group != nil {
-		p.Bounds.Group = b.group.Path
-	}
-	return p.write(ctx)
+	return limitgroup.End(context.Background(), r.group.Path)
 }

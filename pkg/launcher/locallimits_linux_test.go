@@ -69,8 +69,8 @@ func TestRlimitsHoldAForkBombInNamespaces(t *testing.T) {
 		l.Isolation, l.Limits = isolation.Mode(isolation.Namespaces), limits("200", "")
 		s := launch(t, l, launcher.Spec{ID: "a"})
 		other := launch(t, l, launcher.Spec{ID: "b"})
-		if s.Isolation.Bounds == isolation.Unbounded {
-			t.Errorf("it is bounded by %+v", s.Isolation)
+		if s.Isolation.Limiter == isolation.NoLimiter {
+			t.Errorf("it is limited by %+v", s.Isolation)
 		}
 		checkBomb(t, output(t, s, forkBomb))
 		if err := s.WriteFile(t.Context(), "f", []byte("x"), 0o600); err != nil {
@@ -195,8 +195,8 @@ func TestCgroupHoldsAForkBombAndAMemoryHog(t *testing.T) {
 			l.Limits = limits("200", "128Mi")
 			s := launch(t, l, launcher.Spec{ID: "a"})
 			other := launch(t, l, launcher.Spec{ID: "b"})
-			if s.Isolation.Bounds != isolation.ControlGroup {
-				t.Fatalf("it is bounded by %+v", s.Isolation)
+			if s.Isolation.Limiter != isolation.ControlGroup {
+				t.Fatalf("it is limited by %+v", s.Isolation)
 			}
 			if out, err := s.Command(t.Context(), "sh", "-c", memoryHog).Output(); err == nil {
 				t.Errorf("the memory hog %q", out)

@@ -37,7 +37,8 @@ type record struct {
 	Egress    wayout.Config `json:"egress,omitzero"`
 
 	Isolation isolationRecord `json:"isolation,omitzero"`
-	Bounds    boundsRecord    `json:"bounds,omitzero"`
+	Limits    namedLimits     `json:"limits,omitempty"`
+	Traces    traces          `json:"traces,omitzero"`
 	Started   bool            `json:"started,omitempty"` // whether it ever had an agent
 }
 
@@ -76,7 +77,7 @@ func (p *place) load() error {
 
 // create creates the sandbox's directory and record. The record comes last: a
 // directory without one is no sandbox, and its creation starts over. If it fails, nothing is left.
-func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord, bounds boundsRecord) (err error) {
+func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord, limits namedLimits) (err error) {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (p *place) create(ctx context.Context, spec Spec, isolation isolationRecord
 			err = errors.Join(err, os.RemoveAll(p.dir))
 		}
 	}()
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation, Bounds: bounds}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels, Egress: spec.egress(), Isolation: isolation, Limits: limits}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}

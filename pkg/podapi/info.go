@@ -88,7 +88,7 @@ func (c *Client) info(ctx context.Context, wake bool) (Info, error) {
 func isolationFromProto(i *pb.IsolationInfo) isolation.Info {
 	return isolation.Info{
 		Level: isolation.Level(i.GetLevel()), Missing: i.GetMissing(),
-		Bounds: isolation.Bounds(i.GetBounds()), Unbounded: i.GetUnbounded(),
+		Limiter: isolation.Limiter(i.GetLimiter()), NoControlGroup: i.GetNoControlGroup(),
 	}
 }
 
@@ -123,7 +123,7 @@ func checkInfo(r *pb.InfoResponse) error {
 		checkTime(r.Expires),
 		checkText("the level of egress", r.Egress.GetLevel()), checkText("why it is not stronger", r.Egress.GetMissing()),
 		checkText("the level of isolation", r.Isolation.GetLevel()), checkText("why it is not stronger", r.Isolation.GetMissing()),
-		checkText("what bounds the sandbox", r.Isolation.GetBounds()), checkText("why that is not more", r.Isolation.GetUnbounded()),
+		checkText("what limits the sandbox", r.Isolation.GetLimiter()), checkText("why no control group does", r.Isolation.GetNoControlGroup()),
 	)
 }
 

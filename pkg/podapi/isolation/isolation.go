@@ -72,20 +72,20 @@ type Info struct {
 	Level Level
 	// Missing says why the level is not a stronger one.
 	Missing string
-	Bounds  Bounds // what bounds the processes and the memory that it takes
-	// Unbounded says why the sandbox has no control group of its own that bounds both.
-	Unbounded string
+	Limiter Limiter // what limits its processes and its memory
+	// NoControlGroup says why the sandbox has no control group of its own that limits both.
+	NoControlGroup string
 }
 
-// Bounds is what bounds a sandbox as a whole.
-type Bounds string
+// Limiter is what limits a sandbox as a whole.
+type Limiter string
 
-// The bounds, from the weakest.
+// The limiters, from the weakest.
 const (
-	// Unbounded: nothing does.
-	Unbounded Bounds = ""
-	// ResourceLimits bound its processes. At the level [Landlock] other processes of the user count, too.
-	ResourceLimits Bounds = "rlimits"
-	// ControlGroup: a control group bounds processes and memory.
-	ControlGroup Bounds = "cgroup"
+	// NoLimiter: nothing does.
+	NoLimiter Limiter = ""
+	// ResourceLimits limit its processes. At the level [Landlock] other processes of the user count, too.
+	ResourceLimits Limiter = "rlimits"
+	// ControlGroup: a control group limits processes and memory.
+	ControlGroup Limiter = "cgroup"
 )

@@ -1114,13 +1114,13 @@ type IsolationInfo struct {
 	Level string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
 	// missing says why the level is not a stronger one.
 	Missing string `protobuf:"bytes,2,opt,name=missing,proto3" json:"missing,omitempty"`
-	// bounds is what bounds the sandbox as a whole: "cgroup" is a control group that bounds processes and memory,
-	// "rlimits" are resource limits that bound processes. Empty means that nothing does.
-	Bounds string `protobuf:"bytes,3,opt,name=bounds,proto3" json:"bounds,omitempty"`
-	// unbounded says why no control group bounds both.
-	Unbounded     string `protobuf:"bytes,4,opt,name=unbounded,proto3" json:"unbounded,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// limiter is what limits the sandbox as a whole: "cgroup" is a control group that limits processes and memory,
+	// "rlimits" are resource limits, which limit processes. Empty means that nothing does.
+	Limiter string `protobuf:"bytes,3,opt,name=limiter,proto3" json:"limiter,omitempty"`
+	// no_control_group says why no control group limits both.
+	NoControlGroup string `protobuf:"bytes,4,opt,name=no_control_group,json=noControlGroup,proto3" json:"no_control_group,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *IsolationInfo) Reset() {
@@ -1167,16 +1167,16 @@ func (x *IsolationInfo) GetMissing() string {
 	return ""
 }
 
-func (x *IsolationInfo) GetBounds() string {
+func (x *IsolationInfo) GetLimiter() string {
 	if x != nil {
-		return x.Bounds
+		return x.Limiter
 	}
 	return ""
 }
 
-func (x *IsolationInfo) GetUnbounded() string {
+func (x *IsolationInfo) GetNoControlGroup() string {
 	if x != nil {
-		return x.Unbounded
+		return x.NoControlGroup
 	}
 	return ""
 }
@@ -8590,12 +8590,12 @@ const file_podapi_proto_rawDesc = "" +
 	"\vconfinement\x18\x12 \x03(\tR\vconfinement\x12\x1a\n" +
 	"\bkeychain\x18\x13 \x01(\tR\bkeychain\x12-\n" +
 	"\x06egress\x18\x14 \x01(\v2\x15.podapi.v1.EgressInfoR\x06egress\x126\n" +
-	"\tisolation\x18\x15 \x01(\v2\x18.podapi.v1.IsolationInfoR\tisolation\"u\n" +
+	"\tisolation\x18\x15 \x01(\v2\x18.podapi.v1.IsolationInfoR\tisolation\"\x83\x01\n" +
 	"\rIsolationInfo\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x18\n" +
-	"\amissing\x18\x02 \x01(\tR\amissing\x12\x16\n" +
-	"\x06bounds\x18\x03 \x01(\tR\x06bounds\x12\x1c\n" +
-	"\tunbounded\x18\x04 \x01(\tR\tunbounded\"h\n" +
+	"\amissing\x18\x02 \x01(\tR\amissing\x12\x18\n" +
+	"\alimiter\x18\x03 \x01(\tR\alimiter\x12(\n" +
+	"\x10no_control_group\x18\x04 \x01(\tR\x0enoControlGroup\"h\n" +
 	"\n" +
 	"EgressInfo\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x12\n" +

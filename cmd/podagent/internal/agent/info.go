@@ -61,7 +61,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 }
 
 func isolationToProto(i isolation.Info) *pb.IsolationInfo {
-	return &pb.IsolationInfo{Level: string(i.Level), Missing: i.Missing, Bounds: string(i.Bounds), Unbounded: i.Unbounded}
+	return &pb.IsolationInfo{Level: string(i.Level), Missing: i.Missing, Limiter: string(i.Limiter), NoControlGroup: i.NoControlGroup}
 }
 
 // expires returns when the agent ends by itself, as in the contract.

@@ -28,7 +28,7 @@ func (s *agentService) Stats(ctx context.Context, _ *pb.StatsRequest) (*pb.Stats
 // container has a group of its own; elsewhere the agent shares that of whoever started it.
 func (c *Config) ownGroup() bool {
 	if c.Isolation.Level != isolation.None { // it may be number 1 of namespaces that share a group
-		return c.Isolation.Bounds == isolation.ControlGroup
+		return c.Isolation.Limiter == isolation.ControlGroup
 	}
 	return c.PodUID != "" || os.Getpid() == 1
 }

@@ -66,11 +66,11 @@ type State struct {
 	Sockets []int // those that were opened, or in namespaces those over which connections are passed
 	Program int   // its own file, which need not have a path
 	Report  int   // where the stage mounts says what went wrong
-	Limits  Bounds
-	// Processes is how many its commands may be together, if resource limits bound them; else 0.
+	Limits  Limits
+	// Processes is how many its commands may be together, if resource limits limit them; else 0.
 	Processes int
 
-	numbered bool // whether the numbers of its processes are bounded
+	numbered bool // whether the numbers of its processes are limited
 }
 
 func (s *State) environ() (string, error) {
@@ -121,7 +121,7 @@ type Sockets struct {
 // status of the isolated program, or why there is none: [ErrUnavailable] if the machine does not
 // let the mode's level be, and this program is as it was. Any other error, such as of a lack of memory, says
 // nothing of the machine, and there is no weaker level for it. It must be called on the main thread.
-func Run(mode isolation.Mode, view View, limits Bounds, sockets Sockets, log *slog.Logger) (status int, err error) {
+func Run(mode isolation.Mode, view View, limits Limits, sockets Sockets, log *slog.Logger) (status int, err error) {
 	var missing error
 	if mode != isolation.Mode(isolation.Landlock) {
 		status, err := runInNamespaces(view, limits, sockets)

@@ -17,7 +17,7 @@ import (
 
 // becomeRestricted runs the program again in this one's place, with the files of the view alone. missing
 // is why it has no namespaces. It returns only if that fails.
-func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing error) error {
+func becomeRestricted(view View, limits Limits, sockets []*os.File, missing error) error {
 	version, err := landlock.Version()
 	if err != nil {
 		return unavailable("landlock", err)
@@ -29,7 +29,7 @@ func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing erro
 	if err != nil {
 		return err
 	}
-	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock, Bounds: limits.By, Unbounded: limits.Unbounded}, Limits: limits, Program: int(program.Fd())}
+	s := &State{Stage: inside, View: view, Info: isolation.Info{Level: isolation.Landlock, Limiter: limits.Limiter, NoControlGroup: limits.NoControlGroup}, Limits: limits, Program: int(program.Fd())}
 	if missing != nil {
 		s.Missing = Reason(missing)
 	}
@@ -38,7 +38,7 @@ func becomeRestricted(view View, limits Bounds, sockets []*os.File, missing erro
 	}
 	others, err := running()
 	if err == nil {
-		err = s.bound(isolation.Landlock, others)
+		err = s.limit(isolation.Landlock, others)
 	}
 	if err != nil {
 		return err

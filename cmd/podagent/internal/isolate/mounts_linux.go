@@ -33,7 +33,7 @@ func (s *State) furnish() {
 func (s *State) furnishAll() error {
 	for _, step := range []func() error{
 		newSession, s.buildRoot, upLoopback, nameHost,
-		func() error { return os.Chdir(s.View.Workdir) }, func() error { return s.bound(isolation.Namespaces, 0) }, dropRights,
+		func() error { return os.Chdir(s.View.Workdir) }, func() error { return s.limit(isolation.Namespaces, 0) }, dropRights,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -287,7 +287,7 @@ func (s *State) buildProc() error {
 	if err := mount("proc", "./proc", "proc", quiet|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
-	if err := s.number("proc"); err != nil {
+	if err := s.limitNumbers("proc"); err != nil {
 		return err
 	}
 	for _, name := range procReadable {

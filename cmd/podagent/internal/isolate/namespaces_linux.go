@@ -27,7 +27,7 @@ var rights = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 const furnishTime = 20 * time.Second
 
 // runInNamespaces starts the program in new namespaces, and waits for its end.
-func runInNamespaces(view View, limits Bounds, sockets Sockets) (status int, err error) {
+func runInNamespaces(view View, limits Limits, sockets Sockets) (status int, err error) {
 	program, err := openProgram()
 	if err != nil {
 		return 0, err
@@ -42,7 +42,7 @@ func runInNamespaces(view View, limits Bounds, sockets Sockets) (status int, err
 	if err != nil {
 		return 0, err
 	}
-	s := &State{Stage: mounts, View: view, Limits: limits, Info: isolation.Info{Bounds: limits.By, Unbounded: limits.Unbounded}}
+	s := &State{Stage: mounts, View: view, Limits: limits, Info: isolation.Info{Limiter: limits.Limiter, NoControlGroup: limits.NoControlGroup}}
 	for i := range there {
 		s.Sockets = append(s.Sockets, 3+i) // as ExtraFiles says
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
-// Bounds are to bound what the isolated program takes, with all that is below it.
-type Bounds struct {
-	By        isolation.Bounds // what does so already
-	Unbounded string           // why that is no control group
-	// Processes, if not 0, is how many processes and threads there may be. Resource limits bound them then, as
-	// far as these can. Required says that they must be those of this sandbox alone.
+// Limits are those of the isolated program, with all that is below it.
+type Limits struct {
+	Limiter        isolation.Limiter // what keeps them already
+	NoControlGroup string            // why that is no control group
+	// Processes, if not 0, is how many processes and threads there may be. Resource limits see to that then, as
+	// far as these can. Required says that they must count those of this sandbox alone.
 	Processes int
 	Required  bool
 }
@@ -30,9 +30,9 @@ const agentThreads = 64
 // gives to a program of the machine that collects them (core(5)).
 const coreLimit = 1
 
-// bound sets the resource limits of this process, at the level that it is to have. running counts the processes
+// limit sets the resource limits of this process, at the level that it is to have. running counts the processes
 // of the user that the kernel counts, too.
-func (s *State) bound(level isolation.Level, running int) error {
+func (s *State) limit(level isolation.Level, running int) error {
 	if err := lower(unix.RLIMIT_CORE, coreLimit); err != nil {
 		return err
 	}
@@ -41,27 +41,27 @@ func (s *State) bound(level isolation.Level, running int) error {
 	}
 	if os.Geteuid() == 0 { // for whom the kernel knows no such limit
 		if level == isolation.Namespaces && s.numbered {
-			s.Info.Bounds = isolation.ResourceLimits
+			s.Limiter = isolation.ResourceLimits
 			return nil
 		}
-		return s.Limits.unbounded("the kernel bounds processes of root only by a control group, or in namespaces from Linux 6.14 on")
+		return s.Limits.unkept("the kernel limits processes of root only by a control group, or in namespaces from Linux 6.14 on")
 	}
 	if level != isolation.Namespaces {
-		if err := s.Limits.unbounded("other processes of the user count, too"); err != nil {
+		if err := s.Limits.unkept("other processes of the user count, too"); err != nil {
 			return err
 		}
 	}
 	s.Processes = s.Limits.Processes + running
-	s.Info.Bounds = isolation.ResourceLimits
+	s.Limiter = isolation.ResourceLimits
 	return lower(unix.RLIMIT_NPROC, uint64(s.Processes+agentThreads))
 }
 
-// unbounded is an error if the processes must be bounded.
-func (b *Bounds) unbounded(why string) error {
-	if !b.Required {
+// unkept returns an error if the limit of processes is required, since nothing keeps it, and why.
+func (l *Limits) unkept(why string) error {
+	if !l.Required {
 		return nil
 	}
-	return Unavailable(fmt.Errorf("the limit of %d processes: %s: %s", b.Processes, why, b.Unbounded))
+	return Unavailable(fmt.Errorf("the limit of %d processes: %s: %s", l.Processes, why, l.NoControlGroup))
 }
 
 // lower lowers a limit of this process.
@@ -75,16 +75,16 @@ func lower(resource int, to uint64) error {
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &limit))
 }
 
-// number bounds the numbers that processes of the new namespace can have, which stands for a limit of processes
-// where root has none. It is for the moment in which /proc is mounted, and still writable.
-func (s *State) number(proc string) error {
+// limitNumbers limits the numbers that processes of the new namespace can have, which stands for a limit of
+// processes where root has none. It is for the moment in which /proc is mounted, and still writable.
+func (s *State) limitNumbers(proc string) error {
 	if s.Limits.Processes == 0 || os.Geteuid() != 0 || !numbersByNamespace() {
 		return nil
 	}
 	// The kernel keeps the first numbers for itself once it has given all others.
 	most := strconv.Itoa(s.Limits.Processes + reservedNumbers)
 	if err := os.WriteFile(proc+"/sys/kernel/pid_max", []byte(most), 0); err != nil {
-		return os.NewSyscallError("bounding the numbers of processes", err)
+		return os.NewSyscallError("limiting the numbers of processes", err)
 	}
 	// It reserves them only then. Where it does not let itself be told that it has, there may be as many more.
 	err := os.WriteFile(proc+"/sys/kernel/ns_last_pid", []byte(strconv.Itoa(reservedNumbers)), 0)
