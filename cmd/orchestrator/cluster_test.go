@@ -36,6 +36,7 @@ func TestClusterScripts(t *testing.T) {
 			}
 			env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 			env["PODAGENT_BIN"] = filepath.Join(bin, "podagent")
+			env["EDITORS"] = editorScripts(t)
 			runClusterScript(t, script, env)
 		})
 	}

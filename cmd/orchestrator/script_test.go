@@ -37,6 +37,7 @@ func localScript(t *testing.T, bin, cache string) testscript.Params {
 			env.Setenv("PODAGENT_IMAGE", "registry.example/runtime:1") // for sandboxes that would be pods
 			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))
+			env.Setenv("EDITORS", editorScripts(t))
 			env.Defer(func() {
 				if err := takeDown(env); err != nil {
 					t.Errorf("taking down what a script left: %v", err)
@@ -52,6 +53,16 @@ func localScript(t *testing.T, bin, cache string) testscript.Params {
 			"newids":      newIDs,
 		},
 	}
+}
+
+// editorScripts returns the directory of what editors do to connect, which scripts share.
+func editorScripts(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("testdata", "editors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // goCache returns the directory of the go command's build cache.
