@@ -79,7 +79,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, wo
 	sandbox, err := l.Launch(ctx, spec)
 	over()
 	if err != nil {
-		return &sandboxError{id: spec.ID, launching: true, err: err}
+		return &sandboxError{id: spec.ID, launching: true, err: a.keptIn(err)}
 	}
 	a.tellIsolation(sandbox)
 	if why := sandbox.Start.Cold; why != "" {

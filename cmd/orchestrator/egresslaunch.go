@@ -1,18 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net"
+	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/podagent/podagent/pkg/egress"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
-// serveCheckout has a launch that checks out a repository serve the way out meanwhile, if the flags
-// ask for that: the checkout may have no other. The caller calls end after the launch.
+// serveCheckout has a launch that checks out a repository serve the way out meanwhile: the checkout may
+// have no other. Without rules of the flags it reaches the repository's server alone. The caller calls
+// end after the launch.
 func (a *app) serveCheckout(spec *launcher.Spec, e *egressFlags) (end func()) {
-	if spec.Git == nil || !e.asked() {
+	if spec.Git == nil {
+		return func() {}
+	}
+	policy, asked := e.policy(), e.asked()
+	if !asked {
+		policy.Allow = serverRules(spec.Git.URL)
+	}
+	if len(policy.Allow) == 0 {
 		return func() {}
 	}
 	var server *egress.Server
@@ -23,11 +36,29 @@ func (a *app) serveCheckout(spec *launcher.Spec, e *egressFlags) (end func()) {
 	}
 	before(spec, func(ctx context.Context, sandbox *launcher.Sandbox) (err error) {
 		end()
+		if !asked && sandbox.Egress.Level == wayout.Open {
+			return nil // there is no proxy to serve
+		}
 		said := &egressNotes{app: a, sandbox: sandbox.ID}
-		server, err = e.serve(context.WithoutCancel(ctx), sandbox, egress.Options{Policy: e.policy(), Log: said.see, Changed: said.changed})
+		server, err = e.serve(context.WithoutCancel(ctx), sandbox, egress.Options{Policy: policy, Log: said.see, Changed: said.changed})
 		return err
 	})
 	return end
+}
+
+// serverRules allow the server of a repository that git reaches by a proxy, and nothing else; nil if it
+// is none.
+func serverRules(repository string) []egress.Rule {
+	u, err := url.Parse(repository)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(u.Host, "*=,") { // of those, a rule would allow more
+		return nil
+	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	rule, err := egress.ParseRule(net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil // git says what is wrong with the host
+	}
+	return []egress.Rule{rule}
 }
 
 // before has the launch of a spec with a repository do something before the checkout.
@@ -61,6 +92,7 @@ func (a *app) served(l launcher.Launcher, e *egressFlags) *servedLauncher {
 // included.
 func (s *servedLauncher) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sandbox, error) {
 	if !s.egress.asked() {
+		defer s.app.serveCheckout(&spec, s.egress)()
 		return s.Launcher.Launch(ctx, spec)
 	}
 	var server *egress.Server

@@ -67,6 +67,8 @@ var hints = []hint{
 	{is: isErr(farend.ErrServed), say: "give the rules to that program, or leave out --allow-host and --credential to use its own"},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
 	{is: isErr(launcher.ErrGone), say: `"orchestrator up %s" makes another; the files are lost, unless the workspace was kept`},
+	{is: isKeptFrom(true), say: "check --git and --git-ref; an isolated sandbox reads a repository of this machine if --readable DIR names its directory"},
+	{is: isKeptFrom(false), say: "check --git and --git-ref; an isolated sandbox reaches servers by its proxy alone, and so by https:// and http://"},
 	{is: isGit, say: "check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
 	{is: isNoServer, say: `"orchestrator doctor" checks the connection to the API server`},
 	{is: isErr(podapi.ErrVersion)},

@@ -51,6 +51,9 @@ func TestFailures(t *testing.T) {
 		{noWayTo(fmt.Errorf("x: %w", clientcmd.ErrEmptyConfig)), 125, "there is no kubeconfig, and this does not run in a cluster: give --kubeconfig FILE, or use --backend local"},
 		{noWayTo(&url.Error{Op: "Get", URL: "u", Err: syscall.ECONNREFUSED}), 125, `Get "u": connection refused: "orchestrator doctor" checks the connection to the API server`},
 		{noWayTo(&launcher.GitError{URL: "u", Msg: "no"}), 125, "checking out u: no: check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+		{noWayTo(&keptInError{&launcher.GitError{URL: "https://a.test/u", Msg: "no"}}), 125, "checking out https://a.test/u: no: check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+		{noWayTo(&keptInError{&launcher.GitError{URL: "file:///u", Msg: "no"}}), 125, "checking out file:///u: no: check --git and --git-ref; an isolated sandbox reads a repository of this machine if --readable DIR names its directory"},
+		{noWayTo(&keptInError{&launcher.GitError{URL: "git@a.test:u", Msg: "no"}}), 125, "checking out git@a.test:u: no: check --git and --git-ref; an isolated sandbox reaches servers by its proxy alone, and so by https:// and http://"},
 		{in(podapi.ErrUnauthenticated), 125, podapi.ErrUnauthenticated.Error() + ": give the identity that the sandbox was launched with: --identity or --identity-secret"},
 
 		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},

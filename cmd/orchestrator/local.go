@@ -130,3 +130,30 @@ func (a *app) ifOutside(sandbox *launcher.Sandbox, name string, err error) error
 	}
 	return &outsideError{err, path}
 }
+
+// A keptInError is about a sandbox of this machine that may be isolated from it.
+type keptInError struct{ error }
+
+func (e *keptInError) Unwrap() error { return e.error }
+
+// keptIn marks an error of a launch whose sandbox may be isolated from this machine.
+func (a *app) keptIn(err error) error {
+	if a.backend.Value != onThisHost || a.local.isolation.Value == string(isolation.Off) {
+		return err
+	}
+	return &keptInError{err}
+}
+
+// isKeptFrom returns a test for a failed checkout of a repository in a sandbox that may be isolated from
+// it: it is in a directory, or else git reaches it by no proxy.
+func isKeptFrom(directory bool) func(error) bool {
+	return func(err error) bool {
+		git, ok := errors.AsType[*launcher.GitError](err)
+		if !ok || !errors.As(err, new(*keptInError)) {
+			return false
+		}
+		isDirectory := strings.HasPrefix(git.URL, "/") || strings.HasPrefix(git.URL, "file:")
+		isWeb := strings.HasPrefix(git.URL, "https://") || strings.HasPrefix(git.URL, "http://")
+		return directory && isDirectory || !directory && !isDirectory && !isWeb
+	}
+}

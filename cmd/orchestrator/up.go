@@ -29,7 +29,8 @@ commands cannot change them either.
 
 With --egress, commands have no way out but a proxy in the sandbox, which leads nowhere
 until "orchestrator egress", or exec with --allow-host, serves it. Up itself serves only
-the checkout of --git: --allow-host and --credential stand for --egress auto here.`,
+the checkout of --git, whose host needs no --allow-host: that and --credential stand
+for --egress auto here.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
   orchestrator up job-1 --protect .policies --protect '**/*.lock' --read-only /opt/rules:/workspace/.rules
