@@ -71,7 +71,7 @@ func isolated(config *agent.Config, flags isolationFlags) (done bool, err error)
 		return false, err
 	}
 	if state != nil {
-		return false, settle(config, state)
+		return false, equip(config, state)
 	}
 	if err := flags.check(config); err != nil {
 		return false, err
@@ -136,9 +136,9 @@ func (f *isolationFlags) check(config *agent.Config) (err error) {
 	return nil
 }
 
-// settle gives an isolated agent and its processes what they have: sockets, a home, and a directory for
+// equip gives an isolated agent and its processes what they have: sockets, a home, and a directory for
 // temporary files. Without any other word they have the strongest way out: none but the proxy.
-func settle(config *agent.Config, state *isolate.State) (err error) {
+func equip(config *agent.Config, state *isolate.State) (err error) {
 	view := state.View
 	temp := view.Temp
 	if state.Level == isolation.Namespaces {

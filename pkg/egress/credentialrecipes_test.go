@@ -52,7 +52,7 @@ func (d *door) count() int {
 // user puts the placeholder into URLs as a password, and works with recipes that are not changed for it.
 const user = `HOST=me:$TOKEN@$HOST && `
 
-// credentialRecipe is a recipe with a credential, for a program that trusts the session by a variable.
+// credentialRecipe is a recipe with a credential, for a program that trusts the CA by a variable.
 type credentialRecipe struct {
 	variable string
 	program  string
@@ -84,9 +84,9 @@ except ImportError:
 print(requests.get("https://{HOST}:{PORT}/".format(**os.environ), auth=("me", os.environ["TOKEN"])).text)'`},
 }
 
-// Each program trusts the session by the one variable that is for it, and uses a credential that it
+// Each program trusts the CA by the one variable that is for it, and uses a credential that it
 // does not have. Without the variable it trusts nobody, and sends nothing.
-func TestRecipesWithACredentialTrustTheSessionByOneVariable(t *testing.T) {
+func TestRecipesWithACredentialTrustTheCAByOneVariable(t *testing.T) {
 	d := &door{value: "value-of-the-credential"}
 	town := recipetest.Serve(t, d.front)
 	secret := Secret{Name: "TOKEN", Value: []byte(d.value)}
@@ -132,9 +132,9 @@ func (r *credentialRecipe) check(t *testing.T, h *house, d *door, port int, env 
 	}
 }
 
-// Each of the variables names a file with the session's CA, and those that stand in for the roots of
+// Each of the variables names a file with the far end's CA, and those that stand in for the roots of
 // the image name one with the roots, too.
-func TestTrustVariablesNameTheSessionsCA(t *testing.T) {
+func TestTrustVariablesNameTheCA(t *testing.T) {
 	h := newHouse(t, Options{Secrets: []Secret{{Name: "TOKEN", Value: []byte("value-of-the-credential"), Hosts: policyOf(t, "api.example.com").Allow}}})
 	for name, roots := range map[string]bool{
 		"SSL_CERT_FILE": true, "REQUESTS_CA_BUNDLE": true, "CURL_CA_BUNDLE": true, "GIT_SSL_CAINFO": true,
@@ -147,7 +147,7 @@ func TestTrustVariablesNameTheSessionsCA(t *testing.T) {
 		}
 		own, others := authoritiesIn(out)
 		if own != 1 || (others > 0) != roots {
-			t.Errorf("%s has %d times the session's CA, and %d others", name, own, others)
+			t.Errorf("%s has %d times the far end's CA, and %d others", name, own, others)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"net/http/httputil"
 	"sync"
 
+	"github.com/podagent/podagent/pkg/egress/internal/authority"
 	"github.com/podagent/podagent/pkg/egress/internal/mask"
-	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
 // tlsOpener opens the TLS to hosts that have secrets. It answers a client in the host's
-// name, with a certificate of the session's CA, and passes each request on to the
+// name, with a certificate of the far end's CA, and passes each request on to the
 // host by TLS of its own, with the secrets put in. Nothing is kept: bodies pass as they
 // come.
 type tlsOpener struct {
-	ca      *sessionca.CA
+	ca      *authority.CA
 	secrets *secretSet
 	roots   *x509.CertPool // nil: this machine's
 	shared  bool           // others may have the same CA
@@ -50,14 +50,14 @@ func newTLSOpener(opts Options) (*tlsOpener, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := sessionca.New(seed)
+	ca, err := authority.New(seed)
 	if err != nil {
 		return nil, err
 	}
 	return openerOf(ca, secrets, opts), nil
 }
 
-func openerOf(ca *sessionca.CA, secrets *secretSet, opts Options) *tlsOpener {
+func openerOf(ca *authority.CA, secrets *secretSet, opts Options) *tlsOpener {
 	return &tlsOpener{
 		ca: ca, secrets: secrets, roots: opts.Roots, shared: len(opts.Seed) > 0,
 		clients: make(chan struct{}, mostOpened), conns: make(chan struct{}, mostHostConns),

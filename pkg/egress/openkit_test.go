@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/pkg/egress/internal/authority"
 	"github.com/podagent/podagent/pkg/egress/internal/mask"
-	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 type opened struct {
 	*tlsOpener
 	proxy *url.URL
-	world *sessionca.CA
+	world *authority.CA
 	asker *proxy
 	seen  chan Decision // but for what is allowed
 	mu    sync.Mutex
@@ -64,11 +64,11 @@ func newOpened(t testing.TB, secrets ...Secret) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := sessionca.New(seed)
+	own, err := authority.New(seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := sessionca.New([]byte("the seed of the world's authority"))
+	world, err := authority.New([]byte("the seed of the world's authority"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func newOpened(t testing.TB, secrets ...Secret) *opened {
 	return o
 }
 
-func trusting(authorities ...*sessionca.CA) *x509.CertPool {
+func trusting(authorities ...*authority.CA) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, a := range authorities {
 		pool.AddCert(a.Certificate())
@@ -290,9 +290,9 @@ func (o *opened) tunnel(t testing.TB, host string, protocols ...string) *tls.Con
 	return tls.Client(conn, &tls.Config{ServerName: host, RootCAs: trusting(o.ca, o.world), NextProtos: protocols})
 }
 
-func mustCA(t testing.TB, seed string) *sessionca.CA {
+func mustCA(t testing.TB, seed string) *authority.CA {
 	t.Helper()
-	ca, err := sessionca.New([]byte(seed))
+	ca, err := authority.New([]byte(seed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
+	"github.com/podagent/podagent/pkg/egress/internal/authority"
 )
 
 // newOpeningFront is newFront with secrets, for hosts that the world's CA vouches for.
-func newOpeningFront(t testing.TB, world *sessionca.CA, rules []string, secrets ...Secret) (*front, *tlsOpener) {
+func newOpeningFront(t testing.TB, world *authority.CA, rules []string, secrets ...Secret) (*front, *tlsOpener) {
 	t.Helper()
 	o, err := newTLSOpener(Options{Secrets: secrets, Roots: trusting(world)})
 	if err != nil {

@@ -142,15 +142,15 @@ func (f *front) client(t testing.TB, scheme string, roots *x509.CertPool) *http.
 	return &http.Client{Transport: transport, Timeout: hung, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// authority is a CA of the tests' own.
-type authority struct {
+// testCA is a CA of the tests' own.
+type testCA struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pool *x509.CertPool
 	file string // PEM
 }
 
-func newAuthority(t testing.TB) *authority {
+func newAuthority(t testing.TB) *testCA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -164,7 +164,7 @@ func newAuthority(t testing.TB) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{key: key, pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "ca.pem")}
+	a := &testCA{key: key, pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "ca.pem")}
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func newAuthority(t testing.TB) *authority {
 }
 
 // issue returns a certificate for names.
-func (a *authority) issue(t testing.TB, names ...string) tls.Certificate {
+func (a *testCA) issue(t testing.TB, names ...string) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -198,7 +198,7 @@ func serveHTTP(t testing.TB, h http.HandlerFunc) int {
 }
 
 // serveHTTPS does so with TLS, for names.
-func serveHTTPS(t testing.TB, a *authority, h http.HandlerFunc, names ...string) int {
+func serveHTTPS(t testing.TB, a *testCA, h http.HandlerFunc, names ...string) int {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{a.issue(t, names...)}}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
+	"github.com/podagent/podagent/pkg/egress/internal/authority"
 	"github.com/podagent/podagent/pkg/egress/internal/trust"
 )
 
@@ -122,10 +122,10 @@ func (s Secret) variable() string {
 	return s.Env
 }
 
-// placeholder returns the text that stands for the secret in a session: the same in all
+// placeholder returns the text that stands for the secret in a sandbox: the same in all
 // replicas that have the seed, and nothing that code in another sandbox could know.
 func (s Secret) placeholder(seed []byte) string {
-	digits := hex.EncodeToString(sessionca.Derive(seed, "placeholder of "+s.Name, 18))
+	digits := hex.EncodeToString(authority.Derive(seed, "placeholder of "+s.Name, 18))
 	if s.Prefix != "" {
 		return s.Prefix + digits
 	}

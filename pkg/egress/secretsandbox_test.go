@@ -228,7 +228,7 @@ func searchFor(t testing.TB, sandbox *launcher.Sandbox, text string) {
 	}
 }
 
-func TestJavaTrustsTheSession(t *testing.T) {
+func TestJavaTrustsTheCA(t *testing.T) {
 	for _, program := range []string{"javac", "keytool"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(err)

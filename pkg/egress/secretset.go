@@ -10,7 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/egress/internal/trust"
 )
 
-// held is a secret of a session.
+// held is a secret of a far end.
 type held struct {
 	Secret
 	placeholder string
@@ -18,7 +18,7 @@ type held struct {
 	needles     func() []mask.Needle
 }
 
-// secretSet has the secrets of a session. A nil set is empty. It never changes.
+// secretSet has the secrets of a far end. A nil set is empty. It never changes.
 type secretSet struct{ all []*held }
 
 // newSecretSet checks secrets, and gives each its placeholder. Its error has those of all

@@ -106,7 +106,7 @@ func serveSecrets(ctx context.Context, client *podapi.Client, opts Options, list
 	if !l.Serving() { // the files of placeholders are those of the far end that serves
 		return s, nil
 	}
-	if err := t.Settle(ctx); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}

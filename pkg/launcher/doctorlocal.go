@@ -94,8 +94,8 @@ func isolationAdvice() string {
 		return "Unset PODAGENT_CONFINE: what runs in a sandbox could leave each level without the boundary that it switches off."
 	}
 	var remedies []string
-	for _, r := range userns.Refusals() {
-		remedies = append(remedies, r.Remedy)
+	for _, o := range userns.Obstacles() {
+		remedies = append(remedies, o.Remedy)
 	}
 	if len(remedies) == 0 {
 		return "A container, or a filter of system calls around this program, may refuse namespaces: let it use clone, unshare and mount, and see all of /proc, or run it outside. docs/isolation.md says more."

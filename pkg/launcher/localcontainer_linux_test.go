@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// within has the launcher's agent run by a shell script, in which $agent names it.
-func within(t *testing.T, l *launcher.Local, script string) {
+// startBy has the launcher's agent run by a shell script, in which $agent names it.
+func startBy(t *testing.T, l *launcher.Local, script string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "podagent")
 	text := fmt.Sprintf("#!/bin/sh -e\nexport agent=%q\n%s\n", l.Agent, script)
@@ -58,7 +58,7 @@ func TestIsolationInAContainersDev(t *testing.T) {
 			if test.refused {
 				refusing(t, l, true, false)
 			}
-			within(t, l, inContainersDev)
+			startBy(t, l, inContainersDev)
 			l.Isolation = test.mode
 			s := launch(t, l, launcher.Spec{ID: "a"})
 			if s.Isolation.Level != test.expected {
@@ -80,7 +80,7 @@ func TestIsolationOfRootThatLacksCapabilities(t *testing.T) {
 			t.Run(bounds+" "+string(mode), func(t *testing.T) {
 				t.Parallel()
 				l := launchertest.Local(t)
-				within(t, l, `exec setpriv --bounding-set=`+bounds+` "$agent" "$@"`)
+				startBy(t, l, `exec setpriv --bounding-set=`+bounds+` "$agent" "$@"`)
 				l.Isolation = mode
 				s := launch(t, l, launcher.Spec{ID: "a"})
 				if s.Isolation.Level == isolation.None {
@@ -150,7 +150,7 @@ func TestDoctorAdvisesWhatHelps(t *testing.T) {
 	if f := check("isolation", l); f.Verdict != launcher.Warned || !strings.Contains(fmt.Sprint(f.Err), "not stronger because commands are not confined") || !strings.HasPrefix(f.Advice, "Unset PODAGENT_CONFINE") {
 		t.Errorf("commands that are not confined: %+v", f)
 	}
-	within(t, l, "echo broken >&2; exit 1")
+	startBy(t, l, "echo broken >&2; exit 1")
 	if f := check("sandbox", l); f.Verdict != launcher.Failed || !strings.Contains(fmt.Sprint(f.Err), "broken") || strings.Contains(f.Advice, "Build") {
 		t.Errorf("an agent that fails: %+v", f)
 	}

@@ -38,11 +38,11 @@ type wayOut struct {
 	missing error // why it is not a stronger one
 }
 
-// newWayOut settles how processes may leave the sandbox, and returns the thread that starts
+// newWayOut decides how processes may leave the sandbox, and returns the thread that starts
 // them. Code in the sandbox must run on no other thread.
 func (c *Config) newWayOut(ctx context.Context) (*wayOut, *confine.Thread, error) {
 	w := &wayOut{config: c.Egress}
-	fence, err := w.settle(ctx, c)
+	fence, err := w.prepare(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,9 +63,9 @@ func (c *Config) newWayOut(ctx context.Context) (*wayOut, *confine.Thread, error
 	return w, thread, nil
 }
 
-// settle opens the proxy and looks at the network, unless the way out is off. It returns the fence
+// prepare opens the proxy and looks at the network, unless the way out is off. It returns the fence
 // that processes need, if any.
-func (w *wayOut) settle(ctx context.Context, c *Config) (*confine.Fence, error) {
+func (w *wayOut) prepare(ctx context.Context, c *Config) (*confine.Fence, error) {
 	mode := w.config.Mode
 	if mode == "" || mode == wayout.Off {
 		return nil, nil

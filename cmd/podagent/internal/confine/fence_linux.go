@@ -33,7 +33,7 @@ var tcpOnly = []step{
 	rest(noRight),
 }
 
-// fencing are the refusals of what gets past Landlock's check of connect(2).
+// fencing are the refused calls that get past Landlock's check of connect(2).
 var fencing = []rule{
 	{unix.SYS_SOCKET, []step{
 		is(0, unix.AF_UNIX, allow),
@@ -58,7 +58,7 @@ var fencing = []rule{
 	{unix.SYS_IOCTL, []step{is(1, unix.TUNSETIFF, refuse)}},
 }
 
-// noUnixSockets are the refusals where rules for files do not judge unix sockets: some of those with a
+// noUnixSockets are the refused calls where rules for files do not judge unix sockets: some of those with a
 // path start programs outside for whoever asks. What a program makes for itself and its children stays, but
 // for pairs of datagram sockets, which send to any path.
 var noUnixSockets = []rule{
@@ -74,7 +74,7 @@ func (s step) to(then ...step) step {
 
 // rules are those of the filter.
 func (b boundary) rules() []rule {
-	rules := slices.Concat(refusals, shield(unix.Gettid(), b.shielded()))
+	rules := slices.Concat(refusedCalls, shield(unix.Gettid(), b.shielded()))
 	if b.parts&Network != 0 {
 		rules = before(rules, fencing)
 	}

@@ -81,9 +81,9 @@ func others(number uint32) rule {
 	return rule{number, []step{isNot(0, 0, refuse)}}
 }
 
-// refusals are what the filter refuses. All else is allowed, above all ptrace: debuggers and
+// refusedCalls are those that the filter refuses. All others are allowed, above all ptrace: debuggers and
 // the leak check of AddressSanitizer need it, and the agent is not dumpable.
-var refusals = []rule{
+var refusedCalls = []rule{
 	// By these a command could cripple the agent, which has the same user: no more
 	// descriptors, or no time of the processor.
 	{unix.SYS_PRLIMIT64, []step{

@@ -97,7 +97,7 @@ func Inside() (*State, error) {
 	if s.Stage == mounts {
 		s.furnish()
 	}
-	return s, s.settle()
+	return s, s.dieWithParent()
 }
 
 // Files returns the sockets that the program has inherited. The caller closes them.

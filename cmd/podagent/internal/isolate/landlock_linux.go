@@ -43,7 +43,7 @@ func becomeRestricted(view View, limits Limits, sockets []*os.File, missing erro
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chdir(view.Workdir), newSession()); err != nil {
+	if err := errors.Join(os.Chdir(view.Workdir), newKeyring()); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
 	if err := dropRights(); err != nil {

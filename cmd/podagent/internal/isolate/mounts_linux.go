@@ -32,7 +32,7 @@ func (s *State) furnish() {
 // furnishAll returns the first error, which says whether the machine refuses what is tried.
 func (s *State) furnishAll() error {
 	for _, step := range []func() error{
-		newSession, s.buildRoot, upLoopback, nameHost,
+		newKeyring, s.buildRoot, upLoopback, nameHost,
 		func() error { return os.Chdir(s.View.Workdir) }, func() error { return s.limit(isolation.Namespaces, 0) }, dropRights,
 	} {
 		if err := step(); err != nil {
@@ -49,8 +49,8 @@ func nameHost() error {
 // hostname is what the sandbox's machine is called inside.
 const hostname = "sandbox"
 
-// newSession leaves the session keyring of the user behind.
-func newSession() error {
+// newKeyring gives the program a keyring of its own, in place of the one of the user.
+func newKeyring() error {
 	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // no keyrings, or a filter that refuses them all
 		return nil

@@ -68,8 +68,8 @@ func runInNamespaces(view View, limits Limits, sockets Sockets) (status int, err
 		if _, err := os.Stat(view.Home + "/."); err != nil { // where the program was to start
 			return 0, fmt.Errorf("namespaces: %w", err)
 		}
-		for _, refusal := range userns.Refusals() {
-			err = fmt.Errorf("%w: %s", err, refusal.Reason)
+		for _, obstacle := range userns.Obstacles() {
+			err = fmt.Errorf("%w: %s", err, obstacle.Reason)
 		}
 		return 0, unavailable("namespaces", err)
 	}

@@ -26,10 +26,10 @@ func (v View) FollowPath(path string) string {
 
 // has reports whether a path is below one of the view's.
 func (v View) has(path string) bool {
-	return slices.ContainsFunc(v.entries(), func(e landlock.File) bool { return within(path, e.Path) })
+	return slices.ContainsFunc(v.entries(), func(e landlock.File) bool { return isOrBelow(path, e.Path) })
 }
 
-func within(path, dir string) bool {
+func isOrBelow(path, dir string) bool {
 	return strings.HasPrefix(filepath.Clean(path)+"/", filepath.Clean(dir)+"/")
 }
 
@@ -48,7 +48,7 @@ func (v View) Path(path string) string {
 
 // makes reports whether the sandbox can make the directory, so that it need not be there yet.
 func (v View) makes(dir string) bool {
-	return within(dir, v.Workdir) || within(dir, v.Home) || within(dir, v.Temp)
+	return isOrBelow(dir, v.Workdir) || isOrBelow(dir, v.Home) || isOrBelow(dir, v.Temp)
 }
 
 func readable(dir string) bool {

@@ -59,8 +59,9 @@ func (s *State) become() error {
 	return os.NewSyscallError("execve", err)
 }
 
-// settle is the first thing that the isolated program does: nothing of the machine is left in its hands.
-func (s *State) settle() error {
+// dieWithParent has the kernel kill the program in namespaces, and with it all that is in them, when the first
+// program ends, which passes connections and signals on to it.
+func (s *State) dieWithParent() error {
 	if s.Level == isolation.Namespaces {
 		return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	}

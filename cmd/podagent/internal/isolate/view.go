@@ -84,14 +84,14 @@ func (v View) entries() []landlock.File {
 
 // hides reports whether a path is in a hidden directory.
 func (v View) hides(path string) bool {
-	return slices.ContainsFunc(v.Hidden, func(dir string) bool { return within(path, dir) })
+	return slices.ContainsFunc(v.Hidden, func(dir string) bool { return isOrBelow(path, dir) })
 }
 
 // hiddenIn returns the hidden directories below a path that are there.
 func (v View) hiddenIn(path string) (list []string) {
 	for _, dir := range v.Hidden {
 		dir = filepath.Clean(dir)
-		if _, err := os.Lstat(dir); within(dir, path) && dir != filepath.Clean(path) && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(dir); isOrBelow(dir, path) && dir != filepath.Clean(path) && !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, dir)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package trust makes programs in a sandbox trust the CA of a session, beside the roots that they
+// Package trust makes programs in a sandbox trust the CA of a far end, beside the roots that they
 // trust anyway, and gives them the placeholders of its credentials: by variables of commands, and by
 // files. It puts no secret into the sandbox: hostile code that changes what it writes harms only itself.
 package trust
@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podagent/podagent/pkg/egress/internal/sessionca"
+	"github.com/podagent/podagent/pkg/egress/internal/authority"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -78,7 +78,7 @@ type Placeholder struct {
 // Trust is what a far end has put into a sandbox.
 type Trust struct {
 	client       *podapi.Client
-	ca           *sessionca.CA
+	ca           *authority.CA
 	placeholders []Placeholder
 	dir          string
 	roots        []byte // of the image, with the CA
@@ -89,8 +89,8 @@ type Trust struct {
 }
 
 // Install writes the files of a CA into a sandbox; those of the placeholders come by
-// [Trust.Settle]. If other far ends share the CA, the files stay when this one ends.
-func Install(ctx context.Context, client *podapi.Client, ca *sessionca.CA, placeholders []Placeholder, shared bool) (*Trust, error) {
+// [Trust.Begin]. If other far ends share the CA, the files stay when this one ends.
+func Install(ctx context.Context, client *podapi.Client, ca *authority.CA, placeholders []Placeholder, shared bool) (*Trust, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	info, err := client.Info(ctx)
@@ -157,18 +157,18 @@ func (t *Trust) again(ctx context.Context) error {
 			_ = t.importIntoJava(ctx, t.java.from) // Java does without it
 		}
 	}
-	return t.settle(ctx)
+	return t.begin(ctx)
 }
 
-// Settle is for who begins to serve: it removes files of those who served before, and writes the
+// Begin is for a far end that begins to serve: it removes files of those who served before, and writes the
 // placeholders.
-func (t *Trust) Settle(ctx context.Context) error {
+func (t *Trust) Begin(ctx context.Context) error {
 	t.writes.Lock()
 	defer t.writes.Unlock()
-	return t.settle(ctx)
+	return t.begin(ctx)
 }
 
-func (t *Trust) settle(ctx context.Context) error {
+func (t *Trust) begin(ctx context.Context) error {
 	t.removeStale(ctx)
 	return t.writePlaceholders(ctx)
 }

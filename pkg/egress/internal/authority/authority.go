@@ -1,7 +1,7 @@
-// Package sessionca has the certificate authority of a session: it signs the certificates with which a
+// Package authority has the certificate authority of a far end: it signs the certificates with which the
 // far end answers for the hosts whose TLS it opens. All of it, but the keys of the leaves, is derived
 // from a seed.
-package sessionca
+package authority
 
 import (
 	"crypto"
@@ -33,7 +33,7 @@ const (
 	maxLeaves = 256
 )
 
-// CA is the authority of one session: no sandbox but the session's own trusts it. Those of
+// CA is the authority of one far end: no sandbox but the far end's own trusts it. Those of
 // one seed are the same to the byte, so that a sandbox trusts all replicas of a gateway.
 type CA struct {
 	key     deterministicKey
@@ -46,13 +46,13 @@ type CA struct {
 }
 
 // The time in which an authority is valid says nothing: its key is forgotten with its
-// session. It is the same for all, so that replicas agree.
+// far end. It is the same for all, so that replicas agree.
 var (
 	authorityBegin = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	authorityEnd   = time.Date(2049, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// New derives an authority from a seed, which is secret, and another one for each session.
+// New derives an authority from a seed, which is secret, and another one for each sandbox.
 func New(seed []byte) (*CA, error) {
 	key, err := deriveKey(seed)
 	if err != nil {
@@ -63,7 +63,7 @@ func New(seed []byte) (*CA, error) {
 		return nil, err
 	}
 	if a.cert, err = selfSigned(key); err != nil {
-		return nil, fmt.Errorf("making the certificate of the session: %w", err)
+		return nil, fmt.Errorf("making the certificate of the authority: %w", err)
 	}
 	return a, nil
 }

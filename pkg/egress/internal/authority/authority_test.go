@@ -1,4 +1,4 @@
-package sessionca
+package authority
 
 import (
 	"bytes"
