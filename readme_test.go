@@ -1,6 +1,7 @@
 package podagent_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,14 +22,20 @@ func block(t *testing.T, language string) string {
 
 func blockAfter(t *testing.T, mark, language string) string {
 	t.Helper()
-	readme, err := os.ReadFile("README.md")
+	return blockOf(t, "README.md", mark, language)
+}
+
+// blockOf returns the first code block of a page in a language after a mark.
+func blockOf(t *testing.T, page, mark, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pattern := regexp.MustCompile("(?s)<!-- " + mark + " -->\n```" + language + "\n(.*?)```")
-	found := pattern.FindStringSubmatch(string(readme))
+	found := pattern.FindStringSubmatch(string(text))
 	if found == nil {
-		t.Fatalf("README.md has no block of %s to run", language)
+		t.Fatalf("%s has no block of %s to run", page, language)
 	}
 	return found[1]
 }
@@ -60,6 +67,7 @@ func TestReadmeGoRuns(t *testing.T) {
 	program := fmt.Sprintf(`package main
 
 import (
+	"errors"
 	"context"
 	"fmt"
 
@@ -117,6 +125,47 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
+	}
+}
+
+// The home has scripts in place of those programs of the page that are no system's. Each says that it ran.
+func TestIsolationPageRuns(t *testing.T) {
+	home := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, program := range []string{"sdk/go/bin/go", ".nvm/bin/node", ".cargo/bin/cargo"} {
+		write(program, "#!/bin/sh\necho own $(basename $0) $*; ls $RUSTUP_HOME $GOMODCACHE\n")
+	}
+	for name, text := range map[string]string{
+		"project/main.go": "package main", "project/Makefile": "all:\n\t@echo made\n",
+		".rustup/toolchain": "", "go/pkg/mod/module": "", "own-key": "",
+	} {
+		write(name, text)
+	}
+	script := "PATH=~/sdk/go/bin:~/.nvm/bin:~/.cargo/bin:$PATH\n"
+	for _, last := range []string{"block.", "block too.", "block at last."} {
+		script += blockOf(t, "docs/isolation.md", "readme_test.go runs this "+last, "sh")
+	}
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script+"echo left:; orchestrator list -o json")
+	cmd.Env = append(programs(t), "HOME="+home)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{
+		"isolation: level ", "own go version\n", "own node --version\n", "own cargo --version\ntoolchain\n", "own go build ./...\nmodule\n", "made\n",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if strings.Contains(string(out), "own-key") || !strings.HasSuffix(string(out), "left:\n") {
+		t.Errorf("the home was read, or sandboxes are left:\n%s", out)
 	}
 }
 
