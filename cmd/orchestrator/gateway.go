@@ -24,6 +24,8 @@ searches and commands below /api/v1/sandboxes, described at /openapi.json, the t
 servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --domain, by
 host names: those are for browsers, too, and nothing else may be served below the domain.
 With --e2b it serves E2B's SDKs, too, and with --agent-sandbox-router those of agent-sandbox.
+With --ssh-listen it also serves SSH, to the keys that the file of --keys, or of
+--ssh-authorized-keys, lists: ssh ID@HOST.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
 tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
@@ -59,6 +61,7 @@ type gatewayFlags struct {
 	e2b      e2bFlags
 	egress   *egressFlags // those of the one tenant, and of all sandboxes
 	router   bool         // serve as agent-sandbox's router
+	ssh      sshPortFlags
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -170,6 +173,7 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	o.audit.define(cmd)
 	o.watched.define(cmd)
 	o.e2b.define(flags)
+	o.ssh.define(cmd)
 	flags.BoolVar(&o.router, "agent-sandbox-router", false, "serve agent-sandbox's clients, too, in the place of its router: see docs/gateway.md")
 	settings.Mark(flags, "agent-sandbox-router")
 	o.http.flags = flags
@@ -180,7 +184,7 @@ func (o *gatewayFlags) check(a *app) (err error) {
 	if (o.cert == "") != (o.certKey == "") {
 		return usagef("--tls-cert and --tls-key need each other")
 	}
-	if err := errors.Join(o.checkLimits(), checkDomain(o.domain)); err != nil {
+	if err := errors.Join(o.checkLimits(), checkDomain(o.domain), o.ssh.check(o.keys)); err != nil {
 		return err
 	}
 	if o.http.secure = o.cert != ""; o.http.secure {
@@ -243,6 +247,10 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 	case o.keys != "":
 		return o.keyFile(a)
 	}
+	authorized, err := o.ssh.authorized(a)
+	if err != nil {
+		return nil, err
+	}
 	if o.http.tokenFile != "" {
 		token, err := readToken(ctx, o.http.tokenFile)
 		if err != nil {
@@ -251,10 +259,10 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 		if len(token) < tokenSize {
 			return nil, usagef("the token in %s has %d bytes, and needs at least %d", o.http.tokenFile, len(token), tokenSize)
 		}
-		return gateway.OneTenant{Name: soleTenant, Token: token, Egress: o.soleEgress()}, nil
+		return gateway.OneTenant{Name: soleTenant, Token: token, Egress: o.soleEgress(), SSH: authorized}, nil
 	}
 	o.madeUp = o.e2b.token()
-	return gateway.OneTenant{Name: soleTenant, Token: o.madeUp, Egress: o.soleEgress()}, nil
+	return gateway.OneTenant{Name: soleTenant, Token: o.madeUp, Egress: o.soleEgress(), SSH: authorized}, nil
 }
 
 // keyFile returns the file of keys, without mistakes at the start.

@@ -59,6 +59,7 @@ func (o *gatewayFlags) examine(ctx context.Context, a *app, l launcher.Launcher)
 		{"ways out", func(ctx context.Context) launcher.Finding { return o.checkEgress(ctx, a) }},
 		{"audit log", func(context.Context) launcher.Finding { return o.audit.checkLog() }},
 		{"key of the audit log", func(context.Context) launcher.Finding { return o.audit.checkKey() }},
+		{"SSH", func(ctx context.Context) launcher.Finding { return o.ssh.checkSSH(ctx, a, l, o.keys) }},
 		{"ledger", func(ctx context.Context) launcher.Finding { return checkLedger(ctx, ledgerOf(l)) }},
 		{"reviews of tokens", func(ctx context.Context) launcher.Finding { return o.checkReviews(ctx, a) }},
 		{"permission on persistentvolumeclaims", func(ctx context.Context) launcher.Finding { return checkClaims(ctx, l) }},

@@ -43,19 +43,24 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	log.SetOutput(slog.NewLogLogger(a.logger().Handler(), slog.LevelDebug).Writer())
 	g := gateway.New(options)
 	health, err := a.serveHealth(o, g, seen)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	defer health.end()
+	ssh, err := a.serveSSHPort(ctx, &o.ssh, g)
 	if err == nil {
-		defer health.end()
+		defer ssh.end()
 		a.tellIsolationOfServers()
-		err = a.printGateway(listener, health, o)
+		err = a.printGateway(listener, health, ssh, o)
 	}
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	return a.serveUntil(ctx, o, listener, g)
+	return a.serveUntil(ctx, o, listener, ssh, g)
 }
 
 // serveUntil serves until ctx ends or the listener fails, and ends the gateway.
-func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCPListener, g *gateway.Gateway) error {
+func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCPListener, ssh *sshService, g *gateway.Gateway) error {
 	server := a.gatewayServer(g, o.pair)
 	limited := serving.Limit(server, listener, o.connections)
 	served := make(chan error, 1)
@@ -73,7 +78,7 @@ func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCP
 	case <-ctx.Done():
 		err, delay = context.Cause(ctx), o.drainDelay
 	}
-	return errors.Join(err, endGateway(context.WithoutCancel(ctx), server, g, delay))
+	return errors.Join(err, endGateway(context.WithoutCancel(ctx), server, ssh, g, delay))
 }
 
 // gatewayServer returns the server of a gateway, by TLS if there is a certificate.
@@ -95,11 +100,12 @@ func (a *app) gatewayServer(g *gateway.Gateway, pair *serving.KeyPair) *http.Ser
 }
 
 // printGateway says where the gateway serves, and by which token if it made that up: beside the audit log if that goes to standard output.
-func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatewayFlags) error {
+func (a *app) printGateway(listener net.Listener, health *healthServer, ssh *sshService, o *gatewayFlags) error {
 	where := struct {
 		URL    string `json:"url"`
 		Health string `json:"health_url,omitempty"`
-	}{URL: "http://" + listener.Addr().String()}
+		SSH    string `json:"ssh_url,omitempty"`
+	}{URL: "http://" + listener.Addr().String(), SSH: ssh.url()}
 	if o.pair != nil {
 		where.URL = "https://" + listener.Addr().String()
 	}
@@ -110,6 +116,9 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatew
 		where.Health = "http://" + health.listener.Addr().String()
 		a.note("operators find /healthz, /readyz and /metrics at %s", where.Health)
 	}
+	if ssh != nil {
+		a.note("SSH is at %s, with the host key %s", where.SSH, ssh.fingerprint())
+	}
 	if o.audit.to == toStdout {
 		a.note("the gateway serves at %s", where.URL)
 		return nil
@@ -119,9 +128,10 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, o *gatew
 
 // endGateway lets those who can go on elsewhere do so, and the calls that are under way come to
 // their end.
-func endGateway(ctx context.Context, server *http.Server, g *gateway.Gateway, delay time.Duration) error {
+func endGateway(ctx context.Context, server *http.Server, ssh *sshService, g *gateway.Gateway, delay time.Duration) error {
 	g.Drain()
 	time.Sleep(delay) // a second signal ends the program
+	ssh.end()
 	patience, cancel := context.WithTimeout(ctx, gatewayEnd)
 	defer cancel()
 	closed := make(chan error, 1)

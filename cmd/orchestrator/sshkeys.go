@@ -22,16 +22,16 @@ import (
 // They come from the identity that the agents accept. Where there is none, the user has a key for
 // all sandboxes.
 func hostKeys(ctx context.Context, l launcher.Launcher) ([]ssh.Signer, error) {
-	var derived []ed25519.PrivateKey
-	var err error
 	switch l := l.(type) {
 	case *launcher.Kubernetes:
-		derived, err = l.HostKeys(ctx)
+		return signersOf(l.HostKeys(ctx))
 	case *agentsandbox.Launcher:
-		derived, err = l.Cluster.HostKeys(ctx)
-	default:
-		return ownHostKey()
+		return signersOf(l.Cluster.HostKeys(ctx))
 	}
+	return ownHostKey()
+}
+
+func signersOf(derived []ed25519.PrivateKey, err error) ([]ssh.Signer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,8 @@ type calls struct {
 // group is what calls have in common: as long as the token is the tenant's, they may go on.
 type group struct {
 	token, tenant string
-	digest        digest // of a token that is not known, in place of it
+	digest        digest  // of a token that is not known, in place of it
+	ssh           *SSHKey // of a connection of SSH, in place of both
 }
 
 // Why calls end. Who waits for what such a call had begun takes it for one whose caller has left.

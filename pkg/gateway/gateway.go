@@ -74,6 +74,7 @@ type Gateway struct {
 
 	calls    *calls
 	loads    loads
+	visits   visits
 	failures *failures
 	books    books
 	held     *held

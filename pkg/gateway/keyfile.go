@@ -62,7 +62,7 @@ func (k *Keys) parse(data []byte) {
 		k.log().Error("nobody is let in", "error", w.err)
 		return
 	}
-	k.log().Info("the keys were read", "file", k.Path, "tenants", len(w.file.policies), "keys", len(w.file.keys), "service accounts", len(w.file.accounts))
+	k.log().Info("the keys were read", "file", k.Path, "tenants", len(w.file.policies), "keys", len(w.file.keys), "keys of ssh", len(w.file.ssh.keys), "service accounts", len(w.file.accounts))
 }
 
 func (k *Keys) log() *slog.Logger { return cmp.Or(k.Log, slog.New(slog.DiscardHandler)) }

@@ -224,4 +224,14 @@ const (
 	detailLimit   = 16 << 10
 	textsLimit    = 256
 	secretSpan    = 4 << 10
+	// rsaLeast and rsaMost bound the RSA keys of SSH, in bits: shorter ones are weak, and longer ones
+	// make each login slow.
+	rsaLeast = 2048
+	rsaMost  = 8192
+	// A tenant has at most visitsOfTenant connections of SSH at a gateway, and all of its connections
+	// visitChannels channels, each of which can hold 2 MiB of what its client sent.
+	visitsOfTenant = 64
+	visitChannels  = 128
+	// paceTime is how long a call of such a connection waits for its tenant's rate to allow it.
+	paceTime = 30 * time.Second
 )

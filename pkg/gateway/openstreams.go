@@ -46,12 +46,18 @@ func (o *openStreams) begin(w http.ResponseWriter, r *http.Request) (with *http.
 	if o.draining.Err() != nil && r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Connection", "close") // over HTTP/2 net/http makes a GOAWAY of it
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, done := o.count(r.Context())
+	return r.WithContext(ctx), done
+}
+
+// count is begin for what is no request, but lasts as one.
+func (o *openStreams) count(ctx context.Context) (with context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(o.over, func() { cancel(errOver) })
 	o.mu.Lock()
 	o.requests++
 	o.mu.Unlock()
-	return r.WithContext(ctx), func() {
+	return ctx, func() {
 		stop()
 		cancel(nil)
 		o.done()

@@ -27,6 +27,10 @@ func (g *Gateway) Ready(ctx context.Context) error {
 func (g *Gateway) loaded() error {
 	err := g.LinkKeys.Load()
 	switch t := g.Tenants.(type) {
+	case OneTenant:
+		if t.SSH != nil {
+			err = errors.Join(err, t.SSH.Load())
+		}
 	case *Keys:
 		return errors.Join(err, t.Load())
 	case *ServiceAccounts:

@@ -152,7 +152,11 @@ func (g *Gateway) keyring() keyring {
 
 // whose is [Tenants].Caller for what a caller is known by.
 func (c *calls) whose(ctx context.Context, of group) (Caller, error) {
-	if of.token != "" {
+	switch {
+	case of.ssh != nil:
+		caller, err := c.tenants.(sshTenants).sshCaller(*of.ssh)
+		return caller.Caller, err
+	case of.token != "":
 		return c.tenants.Caller(ctx, of.token)
 	}
 	return c.tenants.(keyring).byDigest(of.digest)

@@ -43,6 +43,8 @@ type OneTenant struct {
 	Name, Token string
 	// Egress, unless nil, is what its sandboxes reach by the gateways.
 	Egress *Egress
+	// SSH, unless nil, has its keys of SSH.
+	SSH *AuthorizedKeys
 }
 
 // Caller implements [Tenants].
@@ -76,6 +78,9 @@ func (t OneTenant) HasEgress() bool { return t.Egress != nil }
 //	      sha256: 5e884898da28…  # of the token, in hexadecimal
 //	      expires: 2027-01-31T00:00:00Z
 //	    serviceAccounts: [builds/runner] # NAMESPACE/NAME; see [ServiceAccounts]
+//	    ssh: # lines of authorized_keys; see [SSHKey]
+//	    - ssh-ed25519 AAAAC3… ann@laptop
+//	    - cert-authority,principals="acme-dev" ssh-ed25519 AAAAC3… authority
 //	    rate: {requests_per_second: 50, burst: 100}
 //	    streams: 200
 //
@@ -95,6 +100,7 @@ type keyFile struct {
 	byHash   map[[sha256.Size]byte]key
 	accounts map[string]string // from NAMESPACE/NAME to the tenant
 	policies map[string]Policy // by tenant
+	ssh      sshKeys
 }
 
 type key struct {
@@ -150,6 +156,7 @@ func parseKeys(data []byte) (keyFile, error) {
 				Budget  *Budget   `json:"budget"`
 			} `json:"keys"`
 			Accounts []string `json:"serviceAccounts"`
+			SSH      []string `json:"ssh"`
 		} `json:"tenants"`
 	}
 	if err := yaml.UnmarshalStrict(data, &text); err != nil {
@@ -175,6 +182,11 @@ func parseKeys(data []byte) (keyFile, error) {
 		}
 		if err := errors.Join(tenant.Policy.checkRates(), file.addAccounts(name, tenant.Accounts)); err != nil {
 			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
+		}
+		for i, line := range tenant.SSH {
+			if err := file.ssh.add(name, line); err != nil {
+				return keyFile{}, fmt.Errorf("tenant %q: ssh: line %d: %w", name, i+1, err)
+			}
 		}
 		file.policies[name] = tenant.Policy
 	}

@@ -11,6 +11,15 @@ import (
 // HKDF-SHA256. Serve with the first, and let clients accept all: a rotation has several. The error
 // is that of the cluster's configuration, or of reading the identity.
 func (k *Kubernetes) HostKeys(ctx context.Context) ([]ed25519.PrivateKey, error) {
+	return k.derived(ctx, keys.Host)
+}
+
+// GatewayHostKeys is HostKeys for the gateways that serve SSH.
+func (k *Kubernetes) GatewayHostKeys(ctx context.Context) ([]ed25519.PrivateKey, error) {
+	return k.derived(ctx, keys.GatewayHost)
+}
+
+func (k *Kubernetes) derived(ctx context.Context, purpose keys.Purpose) ([]ed25519.PrivateKey, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -21,7 +30,7 @@ func (k *Kubernetes) HostKeys(ctx context.Context) ([]ed25519.PrivateKey, error)
 	}
 	list := make([]ed25519.PrivateKey, len(r))
 	for i, v := range r {
-		seed, err := keys.Derive(v.Identity, keys.Host)
+		seed, err := keys.Derive(v.Identity, purpose)
 		if err != nil {
 			return nil, err
 		}

@@ -178,6 +178,19 @@ func (d *deferred) lost(ctx context.Context) error {
 
 func (d *deferred) Close() error { return d.shut() }
 
+// Over returns a client whose calls conn carries, such as one that lets pass what its user may. Close
+// calls shut.
+func Over(conn grpc.ClientConnInterface, shut func() error) *Client {
+	return newClient(&over{conn, shut}, nil)
+}
+
+type over struct {
+	grpc.ClientConnInterface
+	shut func() error
+}
+
+func (o *over) Close() error { return o.shut() }
+
 // Conn carries calls of podapi.proto, for those who pass on others' calls.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 

@@ -2,6 +2,7 @@ package sshserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,12 +15,13 @@ import (
 
 // connection is what one client has with the server.
 type connection struct {
-	server   *Server
-	client   *ssh.ServerConn
-	channels atomic.Int64 // how many are open
-	spools   atomic.Int64 // how many files are changed in place
+	server *Server
+	client *ssh.ServerConn
+	spools atomic.Int64 // how many files are changed in place
 
-	mu sync.Mutex
+	mu       sync.Mutex
+	channels int  // how many are open
+	ends     bool // there are to be no more
 	// notes are the reasons of refusals that SSH has no place for. The next command's standard
 	// error gets them. Each is there once.
 	notes []string
@@ -83,16 +85,57 @@ func (c *connection) keepAlive(ctx context.Context) {
 
 // open serves a channel that the client opens, in a goroutine of its own.
 func (c *connection) open(ctx context.Context, opened ssh.NewChannel, tasks *sync.WaitGroup) {
-	if c.channels.Add(1) > maxChannels {
-		c.channels.Add(-1)
-		refuse(opened, ssh.ResourceShortage, fmt.Sprintf("a connection has at most %d channels", maxChannels))
+	leave, err := c.enter()
+	if err != nil {
+		refuse(opened, ssh.ResourceShortage, err.Error())
 		return
 	}
 	serve := c.serverOf(opened.ChannelType())
 	tasks.Go(func() {
-		defer c.channels.Add(-1)
+		defer leave()
 		serve(ctx, opened)
 	})
+}
+
+// enter counts a channel until leave is called.
+func (c *connection) enter() (leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ends:
+		return nil, errors.New("this server ends: connect again")
+	case c.channels >= maxChannels:
+		return nil, fmt.Errorf("a connection has at most %d channels", maxChannels)
+	}
+	done := func() {}
+	if c.server.Open != nil {
+		if done, err = c.server.Open(); err != nil {
+			return nil, err
+		}
+	}
+	c.channels++
+	return func() {
+		done()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.channels--
+		c.endIfUnused()
+	}, nil
+}
+
+// closing has the connection end when it has no channels.
+func (c *connection) closing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = true
+	c.endIfUnused()
+}
+
+// endIfUnused is called with mu.
+func (c *connection) endIfUnused() {
+	if c.ends && c.channels == 0 {
+		go c.client.Close() // which may wait for a client that reads nothing
+	}
 }
 
 func (c *connection) serverOf(kind string) func(context.Context, ssh.NewChannel) {

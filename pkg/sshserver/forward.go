@@ -2,6 +2,7 @@ package sshserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,6 +46,9 @@ func isSandbox(host string) bool {
 // forward joins a channel with a connection to a port of the sandbox.
 func (c *connection) forward(ctx context.Context, opened ssh.NewChannel) {
 	port, err := parsePort(opened.ExtraData())
+	if c.server.NoPorts {
+		err = errors.New("this key opens no ports")
+	}
 	if err != nil {
 		refuse(opened, ssh.Prohibited, err.Error())
 		return

@@ -14,7 +14,8 @@
 //     and standard error says why.
 //   - Memory, channels, files and times have bounds (limits.go), whatever a client sends.
 //
-// It authenticates nobody: who may use the connection is decided by who gets it.
+// It authenticates nobody: who may use the connection is decided by who gets it, or by who lets
+// clients in ([Server.ServeClient]).
 package sshserver
 
 import (
@@ -39,6 +40,8 @@ type Server struct {
 	// not close it, and several servers may share it.
 	Sandbox *podapi.Client
 	Workdir string // where relative paths of sftp start; absolute
+	// FindWorkdir, unless nil, is asked for Workdir in its place, by each session of sftp.
+	FindWorkdir func(ctx context.Context) (string, error)
 	// HostKey is the key that clients pin. It has to be the same each time, and its private
 	// half stays out of the sandbox.
 	HostKey ssh.Signer
@@ -46,7 +49,17 @@ type Server struct {
 	// attached to, and one that a client starts runs on without it. Empty leaves them without
 	// a name. See [CheckTerminal].
 	Terminal string
-	Log      *slog.Logger // gets what clients are refused; nil discards it
+	// NoTerminals and NoPorts say that the client may have none.
+	NoTerminals, NoPorts bool
+	// Open, unless nil, is called for each channel, which is refused with its error. Leave is called
+	// when the channel has ended.
+	Open func() (leave func(), err error)
+	// Deed, unless nil, returns a context for calls that belong together: the reads of an open file.
+	Deed func(ctx context.Context) context.Context
+	// Closing, unless nil, ends when the client should leave: the connection ends as soon as it has
+	// no channels.
+	Closing context.Context
+	Log     *slog.Logger // gets what clients are refused; nil discards it
 }
 
 // Serve serves the connection until the client ends it or ctx ends, and closes it. It returns
@@ -68,15 +81,28 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
+	return s.ServeClient(ctx, client, channels, requests)
+}
+
+// ServeClient is Serve for a client that was let in: with what [ssh.NewServerConn] returns. HostKey does not
+// count then.
+func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request) error {
 	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { client.Close() })
+	defer stop()
 	c := &connection{server: s, client: client}
+	if s.Closing != nil {
+		defer context.AfterFunc(s.Closing, c.closing)()
+	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { c.answer(requests) })
 	tasks.Go(func() { c.keepAlive(ctx) })
 	for opened := range channels {
 		c.open(ctx, opened, &tasks)
 	}
-	err = whyEnded(client)
+	err := whyEnded(client)
 	err = cmp.Or(context.Cause(ctx), err) // the end of ctx closes the connection
 	cancel()
 	tasks.Wait()
@@ -91,6 +117,14 @@ func whyEnded(client *ssh.ServerConn) error {
 		return nil
 	}
 	return err
+}
+
+// workdir returns where relative paths start.
+func (s *Server) workdir(ctx context.Context) (string, error) {
+	if s.FindWorkdir == nil {
+		return s.Workdir, nil
+	}
+	return s.FindWorkdir(ctx)
 }
 
 func (s *Server) log() *slog.Logger {

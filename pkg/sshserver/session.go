@@ -55,6 +55,10 @@ func (s *session) take(r *ssh.Request) (start func(context.Context), ok bool) {
 		if err != nil || s.run != nil {
 			return nil, false
 		}
+		if s.conn.server.NoTerminals {
+			s.conn.note("this key has no terminals")
+			return nil, false
+		}
 		s.terminal = t
 	case "env":
 		return nil, s.run == nil && s.addVariable(r.Payload)

@@ -15,9 +15,14 @@ import (
 
 // sftp serves files until the client ends the session.
 func (s *session) sftp(context.Context) {
-	f := &files{conn: s.conn, client: s.conn.server.Sandbox, ctx: s.run.gone, handles: make(chan struct{}, maxHandles)}
-	server := sftp.NewRequestServer(s.channel, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}, sftp.WithStartDirectory(s.conn.server.Workdir))
-	err := server.Serve()
+	workdir, err := s.conn.server.workdir(s.run.gone)
+	if err != nil {
+		s.fail(statusTrouble, err)
+		return
+	}
+	f := &files{conn: s.conn, client: s.conn.server.Sandbox, ctx: s.run.gone, workdir: workdir, handles: make(chan struct{}, maxHandles)}
+	server := sftp.NewRequestServer(s.channel, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}, sftp.WithStartDirectory(workdir))
+	err = server.Serve()
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.conn.server.log().Info("sftp ended", "why", err)
 	}
@@ -30,8 +35,9 @@ type files struct {
 	conn    *connection
 	client  *podapi.Client
 	ctx     context.Context // ends when the client has left
-	handles chan struct{}   // has an element for each open file and directory
-	writing pendings        // what is not in its place yet
+	workdir string
+	handles chan struct{} // has an element for each open file and directory
+	writing pendings      // what is not in its place yet
 }
 
 // hold takes one of the handles, which release gives back.
@@ -87,7 +93,7 @@ func (f *files) remove(ctx context.Context, name string, dir bool) error {
 
 // StatVFS implements sftp.StatVFSFileCmder. podapi knows the file system of the workdir alone.
 func (f *files) StatVFS(r *sftp.Request) (*sftp.StatVFS, error) {
-	if !within(r.Filepath, f.conn.server.Workdir) {
+	if !within(r.Filepath, f.workdir) {
 		return nil, sftp.ErrSSHFxOpUnsupported
 	}
 	stats, err := f.client.Stats(r.Context())

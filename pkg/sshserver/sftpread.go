@@ -44,6 +44,9 @@ func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
+	if deed := f.conn.server.Deed; deed != nil {
+		ctx = deed(ctx)
+	}
 	return &reader{client: f.client, name: r.Filepath, ctx: ctx, cancel: cancel, release: f.release}, nil
 }
 

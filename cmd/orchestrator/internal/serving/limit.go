@@ -35,15 +35,16 @@ func Limit(server *http.Server, listener *net.TCPListener, limit int) net.Listen
 }
 
 // Keep lets the connection of a request stay until the request is answered. The context is the one of
-// a request to a server with a Limit.
+// a request to a server with a Limit. For any other it does nothing.
 func Keep(ctx context.Context) { keep(ctx, kept) }
 
 // Yield is Keep, but for newcomers if no connection is without a request that is kept or yields.
 func Yield(ctx context.Context) { keep(ctx, yielding) }
 
 func keep(ctx context.Context, as standing) {
-	v := ctx.Value(visitKey{}).(*visit)
-	v.conn.of.change(v, as)
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		v.conn.of.change(v, as)
+	}
 }
 
 // KeepAll returns a handler that keeps each request.

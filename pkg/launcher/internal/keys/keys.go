@@ -34,6 +34,8 @@ const (
 	Sealing Purpose = "podagent note sealing v1"
 	// Host is for the Ed25519 host keys of SSH servers.
 	Host Purpose = "podagent ssh host v1"
+	// GatewayHost is for the Ed25519 host keys of gateways that serve SSH.
+	GatewayHost Purpose = "podagent gateway ssh host v1"
 )
 
 // size is that of each key in bytes.

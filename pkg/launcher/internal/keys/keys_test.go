@@ -48,6 +48,8 @@ func TestKeysStayTheSame(t *testing.T) {
 		keys.Signing: "2b7d4db6ff2c045c00aecf2310bf440640371008deea97fad41a2be55d944b33",
 		keys.Sealing: "6bb2fd394461bb01172a6c7e6a1a71fdefc7033e3a3de143f898d53e93abc2a1",
 		keys.Host:    "fab9a4bad1556b9fe4b97add0a4386c57aa918e2b25f56c9b9ccb8b824214107",
+
+		keys.GatewayHost: "04bd65c32b62178c01a16dee3eefceefd9d0cbacd5421ccc09063e05276463e5",
 	} {
 		got, err := keys.Derive(fixed(t), purpose)
 		if err != nil || hex.EncodeToString(got) != want {

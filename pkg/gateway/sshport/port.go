@@ -1,0 +1,184 @@
+package sshport
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/podagent/podagent/internal/delay"
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/sshserver"
+)
+
+// Port serves SSH for a gateway. Its fields stay as they are while it serves.
+type Port struct {
+	Gateway *gateway.Gateway
+	// HostKeys are those that clients pin, the same at all gateways. A client learns of the first that
+	// it knows the type of.
+	HostKeys []ssh.Signer
+	// MaxConnections bounds those of clients that were let in. Zero is 1024.
+	MaxConnections int
+	Log            *slog.Logger // gets who is let in, and why clients leave; nil discards it
+
+	logins logins
+	mu     sync.Mutex
+	in     int // connections of clients that were let in
+	served sync.WaitGroup
+}
+
+// Serve serves until the listener fails, or is closed, which is no error. What connections there are
+// then go on: see [Port.Wait].
+func (p *Port) Serve(l net.Listener) error {
+	config := p.config()
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			p.log().Error("cannot accept a connection", "error", err)
+			delay.For(context.Background(), acceptPause)
+			continue
+		}
+		from := addressOf(conn)
+		done := p.logins.begin(conn, from)
+		p.served.Go(func() { p.serve(conn, from, config, done) })
+	}
+}
+
+// Wait waits until all connections have ended, as they do with their gateway.
+func (p *Port) Wait() { p.served.Wait() }
+
+// addressOf returns the address of a client; the zero one if it has none.
+func addressOf(conn net.Conn) netip.Addr {
+	at, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return at.Addr().Unmap()
+}
+
+// config says how clients log in: by keys alone. The name that a client gives is not looked at before.
+func (p *Port) config() *ssh.ServerConfig {
+	c := &ssh.ServerConfig{
+		ServerVersion: "SSH-2.0-podagent", MaxAuthTries: loginTries, PublicKeyAuthAlgorithms: gateway.SSHAlgorithms(),
+		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			at, _ := netip.ParseAddrPort(meta.RemoteAddr().String())
+			shown := gateway.SSHKey{Key: key, From: at.Addr().Unmap()}
+			if _, err := p.Gateway.SSHCaller(shown); err != nil {
+				return nil, err
+			}
+			return &ssh.Permissions{ExtraData: map[any]any{shownKey{}: shown}}, nil
+		},
+	}
+	for _, k := range p.HostKeys {
+		c.AddHostKey(k)
+	}
+	return c
+}
+
+type shownKey struct{}
+
+// serve serves one connection until it ends.
+func (p *Port) serve(conn net.Conn, from netip.Addr, config *ssh.ServerConfig, done func()) {
+	defer conn.Close()
+	client, channels, requests, err := login(conn, config)
+	done()
+	if err != nil {
+		p.log().Debug("a client was not let in", "from", from, "error", err)
+		if _, tried := errors.AsType[*ssh.ServerAuthError](err); tried {
+			p.Gateway.TurnAway(context.Background(), http.StatusUnauthorized, "unauthenticated")
+		}
+		return
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	leave, ok := p.enter()
+	if !ok {
+		p.refuse(ctx, client, channels, requests, gateway.Fail(http.StatusTooManyRequests, "streams", "the gateway has as many connections as it may"))
+		return
+	}
+	defer leave()
+	visit, err := p.Gateway.VisitBySSH(ctx, client.Permissions.ExtraData[shownKey{}].(gateway.SSHKey))
+	if err != nil {
+		p.refuse(ctx, client, channels, requests, err)
+		return
+	}
+	defer visit.End()
+	caller := visit.Caller()
+	log := p.log().With("tenant", caller.Tenant, "key", caller.Key, "from", from, "for", client.User())
+	log.Info("a client was let in")
+	err = p.serverOf(visit, client.User(), log).ServeClient(visit.Valid(), client, channels, requests)
+	log.Info("the client has left", "why", err)
+}
+
+// login lets a client in, within its time.
+func login(conn net.Conn, config *ssh.ServerConfig) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+	late := time.AfterFunc(loginTime, func() { conn.Close() })
+	defer late.Stop()
+	return ssh.NewServerConn(conn, config)
+}
+
+// serverOf returns what serves a client that was let in. The user's name says which sandbox, and perhaps
+// which terminal, it wants: NAME or NAME+TERMINAL. Where that is no name, each call says so.
+func (p *Port) serverOf(visit *gateway.Visit, user string, log *slog.Logger) *sshserver.Server {
+	name, terminal, named := strings.Cut(user, "+")
+	caller := visit.Caller()
+	return &sshserver.Server{
+		Sandbox: visit.Sandbox(name), Terminal: terminal, Log: log,
+		FindWorkdir: func(ctx context.Context) (string, error) { return visit.Workdir(ctx, name) },
+		NoTerminals: caller.NoTerminals, NoPorts: caller.NoPorts, Deed: gateway.WithDeed, Closing: visit.Closing(),
+		Open: func() (func(), error) {
+			if err := sshserver.CheckTerminal(terminal); named && err != nil {
+				return nil, err
+			}
+			leave, ok := visit.Channel()
+			if !ok {
+				return nil, errChannels
+			}
+			return leave, nil
+		},
+	}
+}
+
+var errChannels = errors.New("the tenant has as many channels open at this gateway as it may")
+
+// enter counts a client that was let in, until leave is called.
+func (p *Port) enter() (leave func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.in >= cmp.Or(p.MaxConnections, defaultConnections) {
+		return nil, false
+	}
+	p.in++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.in--
+	}, true
+}
+
+// refuse tells a client why it may not stay: that takes a channel, which clients soon open.
+func (p *Port) refuse(ctx context.Context, client *ssh.ServerConn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request, why error) {
+	failure := p.Gateway.FailureOf(ctx, why)
+	p.Gateway.TurnAway(ctx, failure.Status, failure.Class)
+	late := time.AfterFunc(refusalTime, func() { client.Close() })
+	defer late.Stop()
+	go ssh.DiscardRequests(requests)
+	if opened, ok := <-channels; ok {
+		_ = opened.Reject(ssh.ResourceShortage, failure.Text) // the client may be gone
+	}
+	client.Close()
+	for opened := range channels {
+		_ = opened.Reject(ssh.ResourceShortage, failure.Text)
+	}
+}
+
+func (p *Port) log() *slog.Logger { return cmp.Or(p.Log, slog.New(slog.DiscardHandler)) }

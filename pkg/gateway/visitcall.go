@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podagent/podagent/internal/delay"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// visitConn makes the calls of a visit in one sandbox.
+type visitConn struct {
+	*Visit
+	name string
+}
+
+// visitCall is one of its calls. It is an act, but for those that a deed has in common.
+type visitCall struct {
+	conn   *visitConn
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	act    *act
+	held   *heldSandbox
+
+	once sync.Once
+	end  func() // of the act, and of what it counts for
+	stop func() bool
+}
+
+// afterwards are the methods by which a visit that is over ends what it has begun.
+func afterwards(method string) bool {
+	return method == pb.Processes_Signal_FullMethodName || method == pb.Processes_Exec_FullMethodName
+}
+
+// call begins a call with this first message.
+func (c *visitConn) call(ctx context.Context, method string, first any) (*visitCall, error) {
+	known, ok := podapiMethods[method]
+	message, isProto := first.(proto.Message)
+	if !ok || !isProto {
+		return nil, status.Error(codes.Unimplemented, "unknown method "+method)
+	}
+	if known.refused != "" {
+		return nil, status.Error(codes.PermissionDenied, known.refused)
+	}
+	text, err := proto.Marshal(message)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	what, err := known.read(text)
+	if err != nil {
+		return nil, c.g.grpcStatus(ctx, err).Err()
+	}
+	return c.deed(ctx, operationBySSH(method), what, method)
+}
+
+// operationBySSH returns the operation of a method: ssh.files/Read.
+func operationBySSH(method string) string {
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return "ssh." + strings.ToLower(service[strings.LastIndexByte(service, '.')+1:]) + "/" + name
+}
+
+// begin begins a call. Over tells that the visit may be over.
+func (c *visitConn) begin(ctx context.Context, operation string, what asked, over bool) (*visitCall, error) {
+	if why := ended(context.Cause(c.valid)); why != nil && !over {
+		return nil, c.g.grpcStatus(ctx, why).Err()
+	}
+	leave, err := c.enter(ctx, over)
+	if err != nil {
+		return nil, c.g.grpcStatus(ctx, err).Err()
+	}
+	call := &visitCall{conn: c}
+	var within context.Context
+	call.act, within = c.g.newAct(context.WithValue(ctx, callerKey{}, c.caller.Caller), c.caller.Caller, true, c.request(ctx, "/"+operation))
+	call.end = func() {
+		leave()
+		call.act.end(context.WithoutCancel(within), false)
+	}
+	call.bind(within, over)
+	call.act.is(operation, "")
+	if err = CheckName(c.name); err != nil {
+		err = invalid("%v", err)
+	} else {
+		call.act.is("", c.name)
+		err = call.act.begin(call.ctx, what.Detail)
+	}
+	if err != nil {
+		defer call.leave()
+		return nil, call.finish(err)
+	}
+	return call, nil
+}
+
+// bind has the call end with the visit, unless it may be over.
+func (c *visitCall) bind(ctx context.Context, over bool) {
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.stop = func() bool { return true }
+	if valid := c.conn.valid; !over {
+		c.stop = context.AfterFunc(valid, func() { c.cancel(context.Cause(valid)) })
+	}
+}
+
+// enter counts a call among those of its tenant. If the tenant calls too often, it waits: clients of SSH
+// do not know how to come again.
+func (c *visitConn) enter(ctx context.Context, over bool) (leave func(), err error) {
+	if over && c.valid.Err() != nil {
+		return func() {}, nil
+	}
+	for until := time.Now().Add(paceTime); ; {
+		policy, err := c.g.Tenants.Policy(ctx, c.caller.Tenant)
+		if err != nil {
+			return nil, c.g.untold(err)
+		}
+		leave, err = c.g.loads.enter(c.caller.Tenant, policy)
+		wait, ok := errors.AsType[*busy](err)
+		if !ok || wait.class != "rate" || time.Now().Add(wait.wait).After(until) {
+			return leave, err
+		}
+		if delay.For(ctx, wait.wait); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// hold returns the sandbox, which it wakes if it sleeps, until the call leaves.
+func (c *visitCall) hold() (*heldSandbox, error) {
+	g, id := c.conn.g, launcherID(c.conn.caller.Tenant, c.conn.name)
+	s, err := g.held.get(c.ctx, id, true)
+	if err != nil {
+		return nil, err
+	}
+	c.held = s
+	if g.held.opened != nil {
+		g.held.opened(c.ctx, id)
+	}
+	return s, nil
+}
+
+// finish notes how the call ends, and returns that as its client knows it: a status, or nil.
+func (c *visitCall) finish(err error) error {
+	g, id := c.conn.g, launcherID(c.conn.caller.Tenant, c.conn.name)
+	if err != nil && c.held != nil && isSandboxGone(err) {
+		g.held.drop(id, c.held)
+	}
+	s := g.grpcStatus(c.ctx, err)
+	c.act.answered(s.Code())
+	if err == nil {
+		c.act.status.Store(http.StatusOK)
+	}
+	return s.Err()
+}
+
+// leave ends the call, after finish.
+func (c *visitCall) leave() {
+	c.once.Do(func() {
+		c.stop()
+		c.cancel(nil)
+		if c.held != nil {
+			c.conn.g.held.release(launcherID(c.conn.caller.Tenant, c.conn.name), c.held)
+		}
+		c.end()
+	})
+}
+
+type deedKey struct{}
+
+// deed is what several calls are together, such as the reads of a file that is open.
+type deed struct {
+	ctx context.Context
+
+	mu   sync.Mutex
+	call *visitCall // the first
+	of   string     // its method and paths
+}
+
+// WithDeed returns a context whose calls of one method, on the same paths, are one act for observers, and one
+// of the tenant's streams. It ends with ctx.
+func WithDeed(ctx context.Context) context.Context {
+	return context.WithValue(ctx, deedKey{}, &deed{ctx: ctx})
+}
+
+// deed begins a call that may be part of a deed.
+func (c *visitConn) deed(ctx context.Context, operation string, what asked, method string) (*visitCall, error) {
+	d, ok := ctx.Value(deedKey{}).(*deed)
+	if !ok || d.ctx.Err() != nil {
+		return c.begin(ctx, operation, what, afterwards(method))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := strings.Join(slices.Concat([]string{method}, what.Paths), "\x00")
+	if d.call == nil {
+		first, err := c.begin(context.WithoutCancel(ctx), operation, what, false)
+		if err != nil {
+			return nil, err
+		}
+		d.call, d.of = first, of
+		context.AfterFunc(d.ctx, first.leave)
+	}
+	if d.of != of {
+		return c.begin(ctx, operation, what, false)
+	}
+	part := &visitCall{conn: c, act: d.call.act, end: func() {}}
+	part.bind(context.WithValue(context.WithValue(ctx, callerKey{}, c.caller.Caller), actKey{}, d.call.act), false)
+	return part, nil
+}
