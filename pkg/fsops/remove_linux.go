@@ -66,7 +66,7 @@ func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if derr == nil && !r.content(parent, dir, real, name) {
 		return false
 	}
-	return r.directory(parent.fd(), base, name)
+	return r.directory(parent.fd(), base, name, derr)
 }
 
 // mayRemove returns the real path of the file called base in the directory parent,
@@ -103,12 +103,15 @@ func openDirAt(parent int, base, name string) (*os.File, error) {
 	return dir, nil
 }
 
-// directory removes a directory that is empty by now. A directory that could not be read
+// directory removes a directory that is empty by now. A directory that could not be read, because of unread,
 // may turn out to be empty.
-func (r *treeRemover) directory(parent int, base, name string) bool {
+func (r *treeRemover) directory(parent int, base, name string, unread error) bool {
 	err := uninterrupted(func() error { return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR) })
 	if err == nil || err == unix.ENOENT {
 		return true
+	}
+	if err == unix.ENOTEMPTY && unread != nil {
+		err = unread
 	}
 	return r.fail(name, err)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // startAgent starts the agent of the sandbox at p, and waits until it listens.
@@ -158,8 +159,7 @@ func scrub(host []string) []string {
 	return append(env, "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat")
 }
 
-// stopAgent ends the agent of the sandbox at p, if one runs: with TERM, and with
-// KILL after stopTimeout.
+// stopAgent ends the agent of the sandbox at p, if one runs.
 func (l *Local) stopAgent(ctx context.Context, p place) error {
 	conn, err := dialer(p.path(socketFile))(ctx)
 	if isNobody(err) {
@@ -171,12 +171,52 @@ func (l *Local) stopAgent(ctx context.Context, p place) error {
 	// The kernel knows the socket's owner. A remembered pid may be another process's
 	// by now.
 	agent, err := peer(conn)
+	var inside killed
+	if err == nil {
+		defer unix.Close(agent)
+		inside, err = p.inside(conn, agent)
+	}
 	conn.Close()
 	if err != nil {
 		return fmt.Errorf("finding the agent's process: %w", err)
 	}
-	defer unix.Close(agent)
 	l.log().Info("stopping agent", "sandbox", p.ID)
+	return errors.Join(stop(ctx, agent), inside.kill(), inside.await(ctx, stopTimeout))
+}
+
+// inside returns process 1 of a sandbox in namespaces. It ends with the process outside that listens, unless somebody
+// has taken it over. agent is a descriptor of the process outside.
+func (p place) inside(conn net.Conn, agent int) (inside killed, err error) {
+	if isolation.Level(p.Isolation.Mode) != isolation.Namespaces {
+		return inside, nil
+	}
+	cred, err := credentials(conn)
+	if err != nil {
+		return inside, err
+	}
+	var processes procfs.FS
+	pids, err := processes.PIDs()
+	if err != nil {
+		return inside, err
+	}
+	for _, pid := range pids {
+		if stat, err := processes.Stat(pid); err != nil || stat.Parent != int(cred.Pid) {
+			continue
+		}
+		if pidfd, err := unix.PidfdOpen(pid, 0); err == nil {
+			inside.add(pidfd)
+		}
+	}
+	// While the process outside is there, no other one has its id.
+	if err := unix.PidfdSendSignal(agent, 0, nil, 0); err != nil {
+		inside.close()
+		return killed{}, nil
+	}
+	return inside, nil
+}
+
+// stop ends a process: with TERM, and with KILL after stopTimeout.
+func stop(ctx context.Context, agent int) error {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if err := unix.PidfdSendSignal(agent, sig, nil, 0); errors.Is(err, unix.ESRCH) {
 			return nil
@@ -212,6 +252,16 @@ func awaitEnd(ctx context.Context, pidfd int, timeout time.Duration) (bool, erro
 // peer returns a descriptor of the process that listens at the other end of
 // a unix socket.
 func peer(conn net.Conn) (pidfd int, err error) {
+	// From Linux 6.5 on. Unlike the id of the process, this cannot mean another one.
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var optErr error
+	err = raw.Control(func(fd uintptr) { pidfd, optErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD) })
+	if err = errors.Join(err, optErr); !errors.Is(err, unix.ENOPROTOOPT) {
+		return pidfd, err
+	}
 	cred, err := credentials(conn)
 	if err != nil {
 		return -1, err

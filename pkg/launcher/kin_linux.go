@@ -72,14 +72,29 @@ func (f *family) confined(pid int) bool {
 
 // livesElsewhere reports whether a process is in what another sandbox alone has.
 func (f *family) livesElsewhere(pid int) bool {
-	// A sandbox at the level landlock can make no namespaces. The processes of one in namespaces end with its process 1,
-	// which ends with its parent, and nothing can blur the lineage of that.
+	// A sandbox at the level landlock can make no namespaces. The processes of one in namespaces end with its process 1.
 	level := isolation.Level(f.Isolation.Mode)
-	if below, err := f.processes.InNamespaceBelow(pid); err == nil && below && (level == isolation.Landlock || level == isolation.Namespaces) {
-		return true
+	if below, first, err := f.processes.InNamespaceBelow(pid); err == nil && below {
+		switch {
+		case level == isolation.Landlock:
+			return true
+		case level == isolation.Namespaces && !(first && f.isOrphan(pid)):
+			return true
+		}
 	}
 	path, err := f.processes.ControlGroup(pid)
 	return err == nil && slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return f.otherGroups()[name] })
+}
+
+// isOrphan reports whether the parent of the process 1 of a sandbox has ended, and is no podagent outside. Then that
+// would have ended, too, if nobody had taken it over.
+func (f *family) isOrphan(pid int) bool {
+	stat, err := f.processes.Stat(pid)
+	if err != nil {
+		return false
+	}
+	parent, err := numbersOf(stat.Parent)
+	return err != nil || !parent.whole()
 }
 
 // otherGroups are the names of the control groups of the other sandboxes. They are random.

@@ -33,6 +33,12 @@ func TestMarkersOfOtherSandboxesCountForNothing(t *testing.T) {
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 	}, stranger)
+	p.Isolation.Mode = isolation.Mode(isolation.Namespaces)
+	check("the first in a namespace, without podagent outside", syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+	}, doubtful)
+	p.Isolation.Mode = isolation.Mode(isolation.Landlock)
 	group, err := limitgroup.Make(strings.ToLower(t.Name()), limitgroup.Limits{})
 	if err != nil {
 		return // this machine lets nobody make groups

@@ -41,11 +41,18 @@ func (p *place) remember(ctx context.Context, group *limitgroup.Group) error {
 // may start others meanwhile, so it looks until there are none. Doubtful ones may be another sandbox's, and
 // come again and again: a few looks at them must do.
 func endLeftovers(ctx context.Context, p place) error {
-	if p.Traces.Group != "" {
-		if err := limitgroup.End(ctx, p.Traces.Group); err != nil {
-			return fmt.Errorf("ending what the agent left: %w", err)
-		}
+	if p.Traces.Group == "" {
+		return endByLineage(ctx, p)
 	}
+	err := limitgroup.End(ctx, p.Traces.Group)
+	if err != nil {
+		err = fmt.Errorf("ending what the agent left: %w", err)
+	}
+	return errors.Join(err, endByLineage(ctx, p))
+}
+
+// endByLineage kills the processes that are certainly or doubtfully of the sandbox.
+func endByLineage(ctx context.Context, p place) error {
 	doubt, cancel := context.WithTimeout(ctx, doubtTimeout)
 	defer cancel()
 	for scan := range leftoverScans {
@@ -80,14 +87,30 @@ func (k *killed) add(pidfd int) {
 	k.pidfds = append(k.pidfds, pidfd)
 }
 
+// kill kills the processes of the descriptors.
+func (k *killed) kill() (err error) {
+	for _, pidfd := range k.pidfds {
+		if killErr := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); !errors.Is(killErr, unix.ESRCH) {
+			err = errors.Join(err, killErr)
+		}
+	}
+	return err
+}
+
 // await waits for the ends of processes, for each up to a time, and closes the descriptors.
 func (k *killed) await(ctx context.Context, each time.Duration) (err error) {
 	for _, pidfd := range k.pidfds {
 		_, waitErr := awaitEnd(ctx, pidfd, each)
 		err = errors.Join(err, waitErr)
+	}
+	k.close()
+	return err
+}
+
+func (k *killed) close() {
+	for _, pidfd := range k.pidfds {
 		unix.Close(pidfd)
 	}
-	return err
 }
 
 // killLeftovers looks at all processes once, and kills those that are certainly or doubtfully of the sandbox. It leaves out

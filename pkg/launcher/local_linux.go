@@ -162,7 +162,10 @@ func (l *Local) terminate(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	_ = p.load() // without a whole record there is nothing that it could tell
+	// Without a whole record there is nothing that it could tell. But one that cannot be read may.
+	if err := p.load(); errors.Is(err, fs.ErrPermission) {
+		return err
+	}
 	return l.remove(ctx, p)
 }
 

@@ -4,6 +4,7 @@ package launcher_test
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,7 +133,7 @@ func containsAll(list []string, words ...string) bool {
 // delegate makes a control group, gives it to a user, and returns the one in it for a process of that user.
 func delegate(t *testing.T, dir string, uid int) string {
 	t.Helper()
-	mine := filepath.Join(dir, "podagent-test-"+strconv.Itoa(os.Getpid()))
+	mine := filepath.Join(dir, "podagent-test-"+strings.ToLower(rand.Text()))
 	inner := filepath.Join(mine, "session")
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids +memory"), 0)
 	for _, dir := range []string{mine, inner} {

@@ -58,6 +58,9 @@ func (p place) path(file string) string { return filepath.Join(p.dir, file) }
 // load reads the record. If there is none, the error is ErrNotFound. A place
 // without an id takes that of the record.
 func (p *place) load() error {
+	if err := p.regain(); err != nil {
+		return err
+	}
 	data, err := os.ReadFile(p.path(recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotFound

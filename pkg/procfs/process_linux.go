@@ -188,15 +188,18 @@ func (fs *FS) Confined(pid int) (confined bool, err error) {
 	return confined, err
 }
 
-// InNamespaceBelow reports whether a process is in a namespace of ids below that of /proc.
-func (fs *FS) InNamespaceBelow(pid int) (below bool, err error) {
+// InNamespaceBelow reports whether a process is in a namespace of ids below that of /proc, and whether it is the
+// first one there.
+func (fs *FS) InNamespaceBelow(pid int) (below, first bool, err error) {
 	err = fs.read(pathOf(pid, "status"), func(text []byte) error {
 		_, rest, _ := bytes.Cut(text, []byte("\nNStgid:\t"))
 		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		below = len(bytes.Fields(line)) > 1 // an id for each namespace
+		ids := bytes.Fields(line) // one for each namespace
+		below = len(ids) > 1
+		first = below && string(ids[len(ids)-1]) == "1"
 		return nil
 	})
-	return below, err
+	return below, first, err
 }
 
 // ControlGroup returns the path of a process's control group of version 2, in the tree that this process sees, and "" where

@@ -196,7 +196,7 @@ func TestNamespaceAndControlGroupOfAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if below, err := fs.InNamespaceBelow(os.Getpid()); err != nil || below {
+	if below, _, err := fs.InNamespaceBelow(os.Getpid()); err != nil || below {
 		t.Errorf("this process is below: %v, %v", below, err)
 	}
 	cmd := exec.Command("cat")
@@ -213,7 +213,7 @@ func TestNamespaceAndControlGroupOfAProcess(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if below, err := fs.InNamespaceBelow(cmd.Process.Pid); err != nil || !below {
+	if below, first, err := fs.InNamespaceBelow(cmd.Process.Pid); err != nil || !below || !first {
 		t.Errorf("it is below: %v, %v", below, err)
 	}
 	if group, err := fs.ControlGroup(cmd.Process.Pid); err != nil || group != own {

@@ -35,6 +35,8 @@ func End(ctx context.Context, path string) error {
 	if !isTree(path) {
 		return fmt.Errorf("%s is no control group", path)
 	}
+	regain(path)
+	regain(filepath.Join(path, inner))
 	if err := set(path, "cgroup.kill", "1"); err != nil {
 		return err
 	}
@@ -44,6 +46,18 @@ func End(ctx context.Context, path string) error {
 		return err
 	}
 	return (&Group{Path: path}).remove()
+}
+
+// regain gives this user the right again to use a group of its own. Code that runs with the user's id can take it
+// away by chmod, even where it cannot write to the group.
+func regain(path string) {
+	// What does not succeed shows when the files are used.
+	_ = os.Chmod(path, 0o755)
+	_ = os.Chmod(filepath.Join(path, "cgroup.kill"), 0o200)
+	_ = os.Chmod(filepath.Join(path, "cgroup.events"), 0o444)
+	for _, name := range []string{"cgroup.procs", "cgroup.subtree_control"} {
+		_ = os.Chmod(filepath.Join(path, name), 0o644)
+	}
 }
 
 // awaitEmpty waits until a group has no processes.

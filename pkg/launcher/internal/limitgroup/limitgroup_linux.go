@@ -131,6 +131,9 @@ func isTree(path string) bool {
 
 // makeIn makes a group in another one.
 func makeIn(dir, name string, limits Limits) (*Group, error) {
+	if isOwn(dir) {
+		regain(dir)
+	}
 	// Who starts a process in a group needs this right for the group above both.
 	if err := unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK); err != nil {
 		return nil, &os.PathError{Op: "access", Path: filepath.Join(dir, "cgroup.procs"), Err: err}
@@ -145,6 +148,13 @@ func makeIn(dir, name string, limits Limits) (*Group, error) {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
+}
+
+// isOwn reports whether a group was given to this user, and not to root, who may have made it with other modes on
+// purpose.
+func isOwn(dir string) bool {
+	var stat unix.Stat_t
+	return os.Geteuid() != 0 && unix.Stat(dir, &stat) == nil && int64(stat.Uid) == int64(os.Geteuid())
 }
 
 // enable has the groups in a directory get the controllers, as far as that can be: not where there are
