@@ -66,7 +66,7 @@ func withoutGroup(t *testing.T, s *launcher.Sandbox) {
 	if err := json.Unmarshal(text, &record); err != nil {
 		t.Fatal(err)
 	}
-	delete(record["bounds"].(map[string]any), "group")
+	delete(record["traces"].(map[string]any), "group")
 	if text, err = json.Marshal(record); err == nil {
 		err = os.WriteFile(path, text, 0o600)
 	}
