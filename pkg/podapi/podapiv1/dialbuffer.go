@@ -2,12 +2,22 @@ package podapiv1
 
 import "sync"
 
-// DialChunk is the size in bytes of the largest buffers for the data of Dial and Carry: larger
-// ones are not faster.
-const DialChunk = 64 << 10
+// The sizes in bytes of buffers for the data of Dial and Carry. What fills a window at once fits into a
+// buffer of the same size, here and in package wire, and what waits in a small window holds no larger one.
+const (
+	// LeastDialWindow is what each connection may have under way, whatever others do: as little as still
+	// moves bytes.
+	LeastDialWindow = 8 << 10
+	// DialFrame is a frame of HTTP/2, of which large messages are made.
+	DialFrame = 16 << 10
+	// FirstDialWindow is what a connection may have under way at first: a request, and enough to grow from.
+	FirstDialWindow = 32 << 10
+	// DialChunk is the most: larger buffers are not faster.
+	DialChunk = 64 << 10
+)
 
-// dialBuffers are free buffers, by size. What waits in a small window must not hold a large one.
-var dialBuffers = [...]dialPool{{size: 8 << 10}, {size: 16 << 10}, {size: 32 << 10}, {size: DialChunk}}
+// dialBuffers are free buffers, by size.
+var dialBuffers = [...]dialPool{{size: LeastDialWindow}, {size: DialFrame}, {size: FirstDialWindow}, {size: DialChunk}}
 
 type dialPool struct {
 	size  int

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/mem"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
 // BufferPool returns the buffers of both ends, for frames of HTTP/2 and messages of
@@ -12,9 +14,12 @@ import (
 // users, gRPC and [Codec], overwrite all of it first.
 func BufferPool() mem.BufferPool { return buffers }
 
-// buffers has the sizes that are needed: for small contents, the least window of a
-// connection, a frame, the first window of a connection, a message of output, and a message of content.
-var buffers = newBufferPool(4<<10, 8<<10+chunkHeader, 16<<10+chunkHeader, 32<<10+chunkHeader, outputChunk+outputHeader, ChunkSize+chunkHeader)
+// buffers has the sizes that are needed: for small contents, for the data of connections, which come in the
+// sizes of [pb.NewDialBuffer], for a message of output, and for a message of content.
+var buffers = newBufferPool(
+	4<<10, pb.LeastDialWindow+chunkHeader, pb.DialFrame+chunkHeader, pb.FirstDialWindow+chunkHeader,
+	outputChunk+outputHeader, ChunkSize+chunkHeader,
+)
 
 // bufferPool keeps buffers of some sizes, in order. It does not keep larger ones.
 type bufferPool []bufferTier
