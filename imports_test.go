@@ -20,10 +20,10 @@ var mayImport = map[string][]string{
 	"cmd/podagent":                    {"internal/mark", "cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/podagent/internal/isolate", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/admission": {},
 	"cmd/podagent/internal/confine":   {"cmd/podagent/internal/landlock"},
-	"cmd/podagent/internal/isolate":   {"internal/userns", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/procfs"},
+	"cmd/podagent/internal/isolate":   {"internal/userns", "cmd/podagent/internal/landlock", "cmd/podagent/internal/proc/spawn/firstlimit", "pkg/podapi/isolation", "pkg/procfs"},
 	"cmd/podagent/internal/landlock":  {},
 	"cmd/podagent/internal/egress":    {},
-	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
+	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/admission", "cmd/podagent/internal/proc", "pkg/fsops"},
 	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
 	"cmd/podagent/internal/proc":         {"internal/mark", "cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -35,13 +36,21 @@ func (c *Client) Forward(ctx context.Context, l net.Listener, port int, report f
 			})
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+		case passes(err):
 			report(err)
 			delay.For(ctx, acceptPause)
 		default:
 			return err
 		}
 	}
+}
+
+// passes reports whether an error of accepting says nothing of the listener: what is lacking, perhaps for all programs
+// of the user, comes back.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ENOSPC, syscall.ECONNABORTED,
+	}, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // halfCloser is a connection whose two directions can end separately.

@@ -36,7 +36,7 @@ func serveHealth(ctx context.Context, address string, state healthpb.HealthServe
 		grpc.WriteBufferSize(healthBytes),
 	)
 	healthpb.RegisterHealthServer(server, checksOnly{state: state})
-	go func() { failed <- server.Serve(gate.Listener(l)) }()
+	go func() { failed <- server.Serve(admission.Patient(gate.Listener(l))) }()
 	return server.Stop, nil
 }
 

@@ -3,12 +3,15 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 )
 
 // Bind opens the sockets of an agent's addresses for another program, which inherits them and serves in
@@ -91,17 +94,25 @@ func Pass(opened, to *os.File, ownerOnly bool) error {
 		return err
 	}
 	defer listener.Close()
+	callers := admission.Patient(listener)
 	for {
-		caller, err := listener.Accept()
+		caller, err := callers.Accept()
 		if err != nil {
 			return err
 		}
 		err = passOn(pair, caller)
 		caller.Close()
-		if err != nil {
-			return nil // it has ended
+		if hasEnded(err) {
+			return nil
 		}
 	}
+}
+
+// hasEnded reports whether an error of passing a connection on means that nobody takes it any more. Others cost one
+// caller, who can call again: the kernel counts the descriptors that are under way for all processes of a user
+// together, and another sandbox may have used them up (ETOOMANYREFS).
+func hasEnded(err error) bool {
+	return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
 }
 
 func passOn(pair *net.UnixConn, caller net.Conn) error {
@@ -144,12 +155,13 @@ func (p *passed) Accept() (net.Conn, error) {
 	for {
 		data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 		_, n, _, _, err := p.ReadMsgUnix(data, rights)
+		if errors.Is(err, io.EOF) || hasEnded(err) {
+			return nil, net.ErrClosed // the program that passes them has ended
+		}
 		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
-			return nil, net.ErrClosed // the program that passes them has ended
-		}
+		// Where there is no descriptor left for a connection, it does not come with its message.
 		if conn, err := connIn(rights[:n]); err == nil {
 			return conn, nil
 		}

@@ -152,7 +152,7 @@ func Serve(ctx context.Context, config Config) error {
 		defer stop()
 	}
 	for _, l := range listeners {
-		server.listen(gate.Listener(l))
+		server.listen(admission.Patient(gate.Listener(l)))
 	}
 	server.renew()
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)

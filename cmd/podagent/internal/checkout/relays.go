@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 )
 
 // Relays take the requests of all checkouts' gits at one port, so that a boundary around commands
@@ -35,7 +37,7 @@ func (s *Relays) Listen() (*net.TCPAddr, error) {
 			Handler: s, ConnState: s.count, ErrorLog: log.New(io.Discard, "", 0),
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxRelayHeader,
 		}
-		go server.Serve(l)
+		go server.Serve(admission.Patient(l))
 	}
 	return s.listener.Addr().(*net.TCPAddr), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn/firstlimit"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/procfs"
 )
@@ -33,7 +34,7 @@ const coreLimit = 1
 // limit sets the resource limits of this process, at the level that it is to have. running counts the processes
 // of the user that the kernel counts, too.
 func (s *State) limit(level isolation.Level, running int) error {
-	if err := lower(unix.RLIMIT_CORE, coreLimit); err != nil {
+	if err := errors.Join(lower(unix.RLIMIT_CORE, coreLimit), limitFiles()); err != nil {
 		return err
 	}
 	if s.Limits.Processes == 0 {
@@ -54,6 +55,26 @@ func (s *State) limit(level isolation.Level, running int) error {
 	s.Processes = s.Limits.Processes + running
 	s.Limiter = isolation.ResourceLimits
 	return lower(unix.RLIMIT_NPROC, uint64(s.Processes+agentThreads))
+}
+
+// leastFiles is how many files a process of a sandbox may have open in any case, if this process may: what systems
+// without a word of their own give to each.
+const leastFiles = 1024
+
+// limitFiles halves how many files a process of the sandbox may have open. The kernel counts the descriptors that are
+// under way to other processes for all of a user together, and refuses more to a sender when there are as many as this
+// limit says. So what sandboxes have under way leaves room to the programs outside that pass on their connections.
+func limitFiles() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	limit.Max = max(limit.Max/2, min(limit.Max, leastFiles))
+	limit.Cur = limit.Max
+	if soft := firstlimit.Files.Soft; soft > 0 {
+		limit.Cur = min(limit.Max, soft)
+	}
+	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 }
 
 // unkept returns an error if the limit of processes is required, since nothing keeps it, and why.

@@ -1,0 +1,54 @@
+//go:build linux && !race
+
+package launcher_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/podapi/isolation"
+)
+
+// tallied is a user of these tests alone: what the kernel counts for all processes of a user, they use up.
+const tallied = ordinaryUser + 20
+
+// inFlight has as many descriptors under way as the kernel lets it, until it is killed.
+const inFlight = `
+import array, socket, sys, time
+pairs, fds = [], array.array("i", [0] * 250).tobytes()
+while True:
+    pairs.append(socket.socketpair())
+    pairs[-1][0].setblocking(False)
+    try:
+        while True: pairs[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+    except BlockingIOError: pass
+    except OSError as e:
+        print(e.strerror, flush=True)
+        break
+time.sleep(1000)
+`
+
+// A sandbox that has all descriptors under way that it may keeps no other one of its user from its callers, and
+// ends none.
+func TestSandboxesOutliveTheDescriptorsOfAnother(t *testing.T) {
+	for i, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			user := tallied + i
+			greedy := &errand{
+				Dir: stageFor(t, user), UID: uint32(user), Mode: isolation.Mode(level), Last: "kill $(cat pid)",
+				Scripts: []string{"python3 -c '" + inFlight + "' >said 2>&1 & echo $! >pid; while ! [ -s said ]; do kill -0 $! || exit 1; done; cat said; ulimit -Hn"},
+			}
+			end := greedy.start(t)
+			defer end()
+			if said := greedy.outputs[0]; greedy.errs[0] != nil || !strings.HasPrefix(said, "Too many references") {
+				t.Fatalf("it says %q, %v", said, greedy.errs[0])
+			}
+			other := &errand{Dir: stageFor(t, user), UID: uint32(user), Mode: isolation.Mode(isolation.Namespaces), Scripts: []string{"echo serves"}}
+			other.run(t)
+			if other.errs[0] != nil || other.outputs[0] != "serves\n" {
+				t.Errorf("the other one: %q, %v", other.outputs[0], other.errs[0])
+			}
+		})
+	}
+}
