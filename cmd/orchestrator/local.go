@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,9 @@ func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 		a.note("sandbox %s is isolated by %s%s; not stronger because %s", quote(sandbox.ID), is.Level, limiterText(is.Limiter), is.Missing)
 	default:
 		a.note("sandbox %s is isolated by %s%s", quote(sandbox.ID), is.Level, limiterText(is.Limiter))
+	}
+	if self, err := os.Executable(); err == nil && is.Level != isolation.None && strings.HasPrefix(self, sandbox.Workdir+"/") {
+		a.note("sandbox %s can change %s, so run that only where you would run the sandbox's programs", quote(sandbox.ID), quote(self))
 	}
 }
 

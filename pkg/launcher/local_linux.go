@@ -25,7 +25,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 	created, configure := false, spec.Env != nil || spec.Protected != nil
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
-		created = true
+		created, p.programs = true, l.agentPaths()
 		if err := p.create(ctx, spec, l.isolationRecord(), l.named()); err != nil {
 			return nil, err
 		}

@@ -26,29 +26,36 @@ func (p *place) resolve() error {
 	if err != nil {
 		return err
 	}
-	given := p.Workdir
-	if p.Workdir, err = realPath(given); err != nil {
+	if err := p.resolveWorkdir(guard); err != nil {
 		return err
-	}
-	if p.Workdir != filepath.Join(guard.state, filepath.Base(p.dir), workspace) {
-		if why := guard.refuses(p.Workdir, true); why != "" {
-			return &SpecError{"Workdir", fmt.Sprintf("%q cannot be that of an isolated sandbox: %s", given, why)}
-		}
-		p.link(given, p.Workdir)
 	}
 	p.Isolation.Readable = slices.Clone(p.Isolation.Readable)
 	for i, path := range p.Isolation.Readable {
-		real, err := filepath.EvalSymlinks(path)
+		real, err := guard.view(path, false)
+		if err == nil {
+			_, err = os.Lstat(real)
+		}
 		if err != nil {
 			return fmt.Errorf("Local.Readable: %w", err)
-		}
-		if why := guard.refuses(real, false); why != "" {
-			return fmt.Errorf("Local.Readable: an isolated sandbox cannot have %q: %s", path, why)
 		}
 		p.link(path, real)
 		p.Isolation.Readable[i] = real
 	}
 	return nil
+}
+
+func (p *place) resolveWorkdir(guard guard) (err error) {
+	given := p.Workdir
+	if given == p.path(workspace) {
+		p.Workdir, err = realPath(given)
+		return err
+	}
+	p.Workdir, err = guard.view(given, true)
+	if refused, ok := errors.AsType[*refusedPathError](err); ok {
+		return &SpecError{"Workdir", fmt.Sprintf("%q cannot be that of an isolated sandbox: %s", given, refused.why)}
+	}
+	p.link(given, p.Workdir)
+	return err
 }
 
 // link remembers a path that is a symbolic link.
@@ -60,13 +67,14 @@ func (p *place) link(path, real string) {
 
 // A guard keeps from isolated sandboxes what would lift their isolation. Its paths have no symbolic links.
 type guard struct {
-	state string
-	homes []string
+	state    string
+	homes    []string
+	programs []string // the paths by which agents are started; none if that is not known
 }
 
 func (p *place) newGuard() (guard, error) {
 	state, err := realPath(filepath.Dir(p.dir))
-	return guard{state, homeDirs()}, err
+	return guard{state, homeDirs(), p.programs}, err
 }
 
 // refuses says why an isolated sandbox cannot have a path, which has no symbolic links; empty if it can.
@@ -92,12 +100,32 @@ func (g guard) refuses(path string, writable bool) string {
 			return fmt.Sprintf("it is, or has in it, %s, with files and sockets of all programs: name a directory in that", dir)
 		}
 	}
+	for _, program := range g.programs {
+		if writable && isOrBelow(program, path) {
+			return fmt.Sprintf("it has in it %s, which keeps sandboxes in, and which one could change for the next start", program)
+		}
+	}
 	for _, dir := range programDirs {
 		if writable && isOrBelow(dir, path) {
 			return fmt.Sprintf("it is, or has in it, %s, which is the system's", dir)
 		}
 	}
 	return ""
+}
+
+// agentPaths returns the paths of podagent: where a link to it is, and where it is.
+func (l *Local) agentPaths() (list []string) {
+	program, err := l.findAgent()
+	if err != nil {
+		return nil
+	}
+	if dir, err := realPath(filepath.Dir(program)); err == nil {
+		list = append(list, filepath.Join(dir, filepath.Base(program)))
+	}
+	if real, err := filepath.EvalSymlinks(program); err == nil {
+		list = append(list, real)
+	}
+	return list
 }
 
 func isOrBelow(path, dir string) bool { return path == dir || isBelow(path, dir) }

@@ -178,3 +178,24 @@ func TestLaunchThatFailsEarlyLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// What docs/isolation.md says of readable directories inside the workdir.
+func TestReadableDirectoryInsideTheWorkdir(t *testing.T) {
+	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
+		work := t.TempDir()
+		l.Readable = []string{filepath.Join(work, "sub")}
+		if err := os.Mkdir(l.Readable[0], 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := launch(t, l, launcher.Spec{ID: "a", Workdir: work})
+		_ = s.Command(t.Context(), "sh", "-c", "echo x >sub/f").Run()
+		_ = s.WriteFile(t.Context(), "sub/g", []byte("x"), 0o644)
+		written, err := os.ReadDir(l.Readable[0])
+		if all := len(written) == 2; err != nil || all != (s.Isolation.Level == isolation.Landlock) || !all && len(written) > 0 {
+			t.Errorf("%v is written, %v", written, err)
+		}
+		if err := s.WriteFile(t.Context(), "beside", []byte("x"), 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+}

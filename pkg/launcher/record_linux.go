@@ -44,7 +44,8 @@ type record struct {
 
 // place is the location of a sandbox's state.
 type place struct {
-	dir string
+	dir      string
+	programs []string // for create: see guard
 	record
 }
 
