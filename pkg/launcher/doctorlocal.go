@@ -55,7 +55,7 @@ func (p *localPatient) checkSandbox(ctx context.Context) (f Finding) {
 	case f.Err == nil:
 		return passed("an agent serves %s", p.sandbox.Workdir)
 	case errors.Is(f.Err, ErrIsolation):
-		return failed(f.Err, isolationAdvice())
+		return failed(f.Err, isolationAdvice(f.Err.Error()))
 	case errors.Is(f.Err, ErrEgress):
 		return failed(f.Err, localEgressAdvice)
 	}
@@ -73,7 +73,7 @@ func isNoAgent(err error) bool {
 
 // checkIsolation says what keeps the sandbox from this machine, and what would raise the level.
 func (p *localPatient) checkIsolation(context.Context) Finding {
-	is, advice := p.sandbox.Isolation, isolationAdvice()
+	is := p.sandbox.Isolation
 	said := map[isolation.Level]string{
 		isolation.None:       "nothing isolates it: what runs in it can do what you can",
 		isolation.Landlock:   "level landlock: rules of the kernel keep it to its own files and the system's",
@@ -81,18 +81,48 @@ func (p *localPatient) checkIsolation(context.Context) Finding {
 	}[is.Level]
 	switch {
 	case is.Missing != "":
-		return warned(fmt.Errorf("%s; not stronger because %s", said, is.Missing), advice)
+		return warned(fmt.Errorf("%s; not stronger because %s", said, is.Missing), isolationAdvice(is.Missing))
 	case is.Level == isolation.None:
 		return warned(errors.New(said), "Leave --isolation none out.")
 	}
 	return passed("%s", said)
 }
 
-// isolationAdvice says how sandboxes would be isolated, by namespaces of their own if this machine lets them.
-func isolationAdvice() string {
+// isolationCauses are why sandboxes are not isolated, or bounded, as they could be, by words of the reason.
+var isolationCauses = []struct {
+	words  string
+	advice func() string
+}{
+	{"syscall-filter: ", always("Commands need a filter of system calls: a kernel with seccomp (CONFIG_SECCOMP_FILTER), and nothing around this program that refuses it.")},
+	{"namespaces: ", namespacesAdvice},
+	{"landlock: ", always("Landlock needs Linux 6.2, with landlock in /sys/kernel/security/lsm (CONFIG_SECURITY_LANDLOCK, or the kernel's parameter lsm), and nothing around this program that refuses its system calls.")},
+	{"the limit of ", always(limitAdvice)},
+	{"nothing can limit its ", always(limitAdvice)},
+}
+
+const limitAdvice = `A limit needs a control group: start this program by "systemd-run --user --scope", or as root, or leave the limit out. docs/isolation.md says more.`
+
+func always(advice string) func() string { return func() string { return advice } }
+
+// isolationAdvice says how sandboxes would be isolated, or better than they are, given why they are not.
+func isolationAdvice(reason string) string {
 	if os.Getenv("PODAGENT_CONFINE") == "off" {
 		return "Unset PODAGENT_CONFINE: what runs in a sandbox could leave each level without the boundary that it switches off."
 	}
+	var advice []string
+	for _, cause := range isolationCauses {
+		if strings.Contains(reason, cause.words) {
+			advice = append(advice, cause.advice())
+		}
+	}
+	if len(advice) == 0 {
+		return "docs/isolation.md says what isolation takes."
+	}
+	return strings.Join(advice, " ")
+}
+
+// namespacesAdvice says how programs get namespaces of their own on this machine.
+func namespacesAdvice() string {
 	var remedies []string
 	for _, o := range userns.Obstacles() {
 		remedies = append(remedies, o.Remedy)

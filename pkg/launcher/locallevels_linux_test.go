@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -144,7 +143,7 @@ func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
 			refusing(t, l, true, true)
 			l.Isolation = mode
 			_, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
-			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), says) {
+			if !errors.Is(err, launcher.ErrIsolation) || !strings.Contains(err.Error(), says) || strings.Count(err.Error(), launcher.ErrIsolation.Error()) != 1 {
 				t.Errorf("launching: %v", err)
 			}
 			if _, err := l.Find(t.Context(), "a"); !errors.Is(err, launcher.ErrNotFound) {
@@ -202,34 +201,49 @@ func TestNoLevelIsolatesWithoutAFilter(t *testing.T) {
 	}
 }
 
-// What keeps sandboxes from a better level is said, and how to get it.
+// What keeps sandboxes from a better level is said, and how to get it: the advice is about the cause.
 func TestDoctorSaysWhatWouldRaiseTheLevel(t *testing.T) {
+	namespaces, landlock := isolation.Mode(isolation.Namespaces), isolation.Mode(isolation.Landlock)
 	for _, test := range []struct {
-		name                 string
-		mode                 isolation.Mode
-		namespaces, landlock bool
-		check                string
-		verdict              launcher.Verdict
-		says, advises        string
+		name                    string
+		mode                    isolation.Mode
+		clone, ruleset, seccomp unix.Errno
+		check                   string
+		verdict                 launcher.Verdict
+		says, advises, not      string
 	}{
-		{"all", "", false, false, "isolation", launcher.Passed, "level namespaces: ", ""},
-		{"no namespaces", "", true, false, "isolation", launcher.Warned, "level landlock: ", "clone"},
-		{"neither", "", true, true, "isolation", launcher.Warned, "nothing isolates it", "clone"},
-		{"no wish", isolation.Off, false, false, "isolation", launcher.Warned, "nothing isolates it", "--isolation none"},
-		{"required", isolation.Mode(isolation.Namespaces), true, false, "sandbox", launcher.Failed, "namespaces: ", "clone"},
+		{"all", "", 0, 0, 0, "isolation", launcher.Passed, "level namespaces: ", "", "."},
+		{"no namespaces", "", unix.EPERM, 0, 0, "isolation", launcher.Warned, "level landlock: ", "clone", "Landlock"},
+		{"neither", "", unix.EPERM, unix.ENOSYS, 0, "isolation", launcher.Warned, "nothing isolates it", "clone", "systemd-run"},
+		{"neither, and how to get Landlock", "", unix.EPERM, unix.ENOSYS, 0, "isolation", launcher.Warned, "nothing isolates it", "Landlock needs", "systemd-run"},
+		{"no wish", isolation.Off, 0, 0, 0, "isolation", launcher.Warned, "nothing isolates it", "--isolation none", "clone"},
+		{"namespaces required", namespaces, unix.EPERM, 0, 0, "sandbox", launcher.Failed, "namespaces: ", "clone", "Landlock"},
+		{"landlock required", landlock, 0, unix.ENOSYS, 0, "sandbox", launcher.Failed, "landlock: ", "Landlock needs", "clone"},
+		{"no filter", isolation.Auto, 0, 0, unix.ENOSYS, "sandbox", launcher.Failed, "syscall-filter: ", "seccomp", "Landlock"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			l := launchertest.Local(t)
-			refusing(t, l, test.namespaces, test.landlock)
+			answering(t, l, test.clone, test.ruleset, test.seccomp)
 			l.Isolation = test.mode
-			findings := slices.Collect(l.Check(t.Context(), launcher.Spec{}))
-			i := slices.IndexFunc(findings, func(f launcher.Finding) bool { return f.Name == test.check })
-			if f := findings[i]; f.Verdict != test.verdict || !strings.Contains(f.Detail+fmt.Sprint(f.Err), test.says) || !strings.Contains(f.Advice, test.advises) {
+			f := finding(t, l, test.check)
+			if f.Verdict != test.verdict || !strings.Contains(f.Detail+fmt.Sprint(f.Err), test.says) || !strings.Contains(f.Advice, test.advises) || strings.Contains(f.Advice, test.not) {
 				t.Errorf("%+v", f)
 			}
 		})
 	}
+}
+
+// finding returns what a check says about sandboxes of a launcher.
+func finding(t *testing.T, l *launcher.Local, check string) launcher.Finding {
+	t.Helper()
+	for f := range l.Check(t.Context(), launcher.Spec{}) {
+		if f.Name == check {
+			return f
+		}
+	}
+	t.Fatalf("there is no check %q", check)
+	return launcher.Finding{}
 }
 
 // A sandbox that is there already is not taken for one that is isolated better.
