@@ -22,7 +22,8 @@ until you interrupt it, and then exits with 0, or until the sandbox is gone.
 A rule is HOST[=ADDRESS][:PORT[,PORT...]]: a name, *.NAME, an address, a CIDR, or *. It
 is for the ports 80 and 443 unless it has others; the port * is all. Names of private
 addresses, those of --egress-private among them, are refused, unless a rule has the
-address, as in db=10.0.0.7:5432.
+address, as in db=10.0.0.7:5432. The rule @NAME allows what the server of an editor downloads
+from: @cursor, @jetbrains, @vscode, @vscodium, @windsurf or @zed.
 
 The secret of --credential comes from the variable NAME, another one (=env:VARIABLE), or a
 file (=file:FILE), of this program. Options are prefix=TEXT, which begins the placeholder,

@@ -31,7 +31,7 @@ type egressFlags struct {
 // defineServe defines the flags for serving a sandbox's way out.
 func (e *egressFlags) defineServe(cmd *cobra.Command) {
 	flags := pflag.NewFlagSet("egress", pflag.ContinueOnError)
-	flags.Var(&e.rules, "allow-host", "let commands reach these hosts by the proxy of their sandbox, and no others: a name, *.NAME, an address, a CIDR or *; without PORT by 80 and 443; may be repeated")
+	flags.Var(&e.rules, "allow-host", "let commands reach these hosts by the proxy of their sandbox, and no others: a name, *.NAME, an address, a CIDR or *, without PORT by 80 and 443; or @NAME, such as @vscode, those that an editor's server downloads from; may be repeated")
 	flags.StringArrayVar(&e.given, "credential", nil, credentialHelp)
 	flags.Var(&e.private, "egress-private", privateHelp)
 	e.add(cmd, flags, nil)

@@ -13,6 +13,9 @@ func (p Policy) Covers(r Rule) bool {
 	if r.form == noHost || p.Only != nil && !(Policy{Allow: p.Only}).Covers(r) {
 		return false
 	}
+	if r.form == hostSet {
+		return !r.anyMember(func(m Rule) bool { return !p.Covers(m) })
+	}
 	var around []Rule
 	for _, o := range p.Allow {
 		if o.containsHosts(r) {
@@ -41,6 +44,8 @@ func (r Rule) portList() []uint16 {
 // containsHosts reports whether a rule allows all hosts of another one.
 func (r Rule) containsHosts(of Rule) bool {
 	switch {
+	case r.form == hostSet:
+		return r.anyMember(func(m Rule) bool { return m.containsHosts(of) })
 	case of.form == addresses:
 		return r.containsAddresses(of.prefix)
 	case of.pinned.IsValid() && of.pinned != r.pinned:

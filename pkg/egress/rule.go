@@ -25,7 +25,7 @@ func (p Policy) clone() Policy {
 // [ParseRule] makes rules.
 type Rule struct {
 	form    form
-	name    string       // exactName: the name; suffix: what names end in, with its dot
+	name    string       // exactName: the name; suffix: what names end in, with its dot; hostSet: its name
 	prefix  netip.Prefix // addresses
 	pinned  netip.Addr   // exactName: what it resolves to, if valid
 	anyPort bool
@@ -41,12 +41,14 @@ const (
 	suffix         // *.name
 	addresses      // an address or a CIDR
 	anyHost        // *
+	hostSet        // @name: the hosts of namedHosts
 )
 
 // defaultPorts are those of a rule that has none: of http and of https.
 var defaultPorts = []uint16{80, 443}
 
-// ParseRule reads a rule: HOST[=ADDRESS][:PORT[,PORT...]].
+// ParseRule reads a rule: HOST[=ADDRESS][:PORT[,PORT...]], or @NAME, which allows all hosts
+// that have this name together ([RuleNames]), by port 443.
 //
 // HOST is a name, *.NAME (all names that end in .NAME, not NAME itself), an IP address,
 // a CIDR, or * (all names, and all public addresses). In front of a port an IPv6
@@ -64,6 +66,9 @@ func ParseRule(text string) (Rule, error) {
 func parseRule(text string) (r Rule, err error) {
 	if strings.Contains(text, "://") {
 		return r, fmt.Errorf("it must be HOST[=ADDRESS][:PORT[,PORT...]], not a URL")
+	}
+	if name, is := strings.CutPrefix(text, "@"); is {
+		return r, r.parseNamed(name)
 	}
 	name, pinned, hasPinned := strings.Cut(text, "=")
 	last := &name
@@ -203,6 +208,8 @@ func (r Rule) text(pinned bool) string {
 		host = "*" + r.name
 	case anyHost:
 		host = "*"
+	case hostSet:
+		return "@" + r.name
 	case addresses:
 		if host = r.prefix.String(); r.prefix.IsSingleIP() {
 			host = r.prefix.Addr().String()
@@ -259,6 +266,8 @@ func (r Rule) matchesHost(t target) bool {
 		return len(t.name) > len(r.name) && strings.HasSuffix(t.name, r.name)
 	case addresses:
 		return r.prefix.Contains(t.addr) // no address that is not valid
+	case hostSet:
+		return r.anyMember(func(m Rule) bool { return m.matchesHost(t) })
 	}
 	return r.form == anyHost
 }

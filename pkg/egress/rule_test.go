@@ -142,7 +142,7 @@ func TestHostsInOddForms(t *testing.T) {
 }
 
 func FuzzRules(f *testing.F) {
-	for _, rule := range []string{"example.com", "*.example.com:80,443", "a=10.0.0.1:5", "[fd00::1]:*", "10.0.0.0/8", "bücher.example", "*"} {
+	for _, rule := range []string{"example.com", "*.example.com:80,443", "a=10.0.0.1:5", "[fd00::1]:*", "10.0.0.0/8", "bücher.example", "*", "@vscode"} {
 		f.Add(rule, "example.com", 443)
 	}
 	f.Fuzz(func(t *testing.T, text, host string, port int) {

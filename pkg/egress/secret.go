@@ -90,6 +90,8 @@ func (s Secret) Check() error {
 		return errors.New("one of its hosts is empty")
 	case slices.ContainsFunc(s.Hosts, func(r Rule) bool { return r.form == anyHost }):
 		return errors.New("it would go to every host: name those that may have it")
+	case slices.ContainsFunc(s.Hosts, func(r Rule) bool { return r.form == hostSet }):
+		return errors.New("a rule with a name is for no secret: name the hosts that may have it")
 	}
 	for _, name := range s.Headers {
 		if !httpguts.ValidHeaderFieldName(name) || strings.EqualFold(name, "Host") {

@@ -35,9 +35,12 @@ on "sh -c 'echo \$SHELL'" >/dev/null
 
 say a copy
 on mkdir -p .zed_server
-home=$(on pwd)
+# Zed names files from where sftp begins, and then looks for them in the home directory. Where these are
+# two, its copy fails, and it must download.
+at=$(on pwd)/
+[ "$at" != "$(ssh "${through[@]}" "$host" pwd)/" ] || at=
 gzip -c "$server" >"$work/server.gz"
-echo "put $work/server.gz $home/.zed_server/download.gz" | sftp -q "${through[@]}" -b - "$host" >/dev/null
+echo "put $work/server.gz ${at}.zed_server/download.gz" | sftp -q "${through[@]}" -b - "$host" >/dev/null
 on "sh -c 'gunzip -f .zed_server/download.gz && chmod 755 .zed_server/download && mv .zed_server/download .zed_server/server'"
 
 say a command that hands on to a server in the background
@@ -52,7 +55,7 @@ exec 4<&0 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/^echo //p' log)"
 cat <&4 >&3 &
 head -c "$1" <&3
 END
-echo "put $work/proxy $home/.zed_server/proxy" | sftp -q "${through[@]}" -b - "$host" >/dev/null
+echo "put $work/proxy ${at}.zed_server/proxy" | sftp -q "${through[@]}" -b - "$host" >/dev/null
 # proxy sends $1 random bytes to the server, which sends them back.
 proxy() {
 	head -c "$1" /dev/urandom >"$work/bytes"
