@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -169,5 +170,58 @@ func TestANamedTerminalRunsOnAndShowsItsScreenAgain(t *testing.T) {
 	}
 	if out, err := open(t, p.connect(t, "main")).Output("echo without a terminal"); string(out) != "without a terminal\n" {
 		t.Errorf("a command without a terminal: %q, %v", out, err)
+	}
+}
+
+func TestClientsThatStartTheSameTerminalAtOnceGetOne(t *testing.T) {
+	p := newPlace(t)
+	const clients = 10
+	ready := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range clients {
+		c := p.connect(t, "main")
+		all.Go(func() {
+			s := open(t, c)
+			terminal(t, s, ssh.TerminalModes{ssh.ECHO: uint32(i % 2)}) // clients differ
+			_, out := pipes(t, s)
+			<-ready
+			if err := s.Start("echo >>started; echo the screen; read -r line"); err != nil {
+				t.Error(err)
+				return
+			}
+			until(t, out, "the screen\r\n")
+		})
+	}
+	close(ready)
+	all.Wait()
+	p.has(t, "started", []byte("\n"))
+	s := open(t, p.connect(t, "main"))
+	terminal(t, s, nil)
+	in, _ := start(t, s, "not started")
+	fmt.Fprint(in, "end\n")
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATerminalThatEndedStartsAnewUnderItsName(t *testing.T) {
+	p := newPlace(t)
+	for i := range 4 {
+		s := open(t, p.connect(t, "main"))
+		terminal(t, s, nil)
+		if out, err := s.Output(fmt.Sprint("echo ", i)); string(out) != fmt.Sprintf("%d\r\n", i) {
+			t.Errorf("terminal %d: %q, %v", i, out, err)
+		}
+		list, err := p.Processes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 { // of a terminal that was forgotten nobody knows the exec id
+			for _, old := range list {
+				if err := p.Forget(t.Context(), old.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	}
 }

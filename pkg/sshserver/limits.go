@@ -24,6 +24,11 @@ const (
 	maxModes = 256*5 + 1
 	// maxTerminal bounds the name of a terminal in bytes, so that it fits into a line of ps.
 	maxTerminal = 64
+	// slotTime is the span in which clients that start a terminal of the same name get the same one, since
+	// they begin with the same exec id. slots bounds the exec ids that they try: each terminal of the name
+	// that ended in the same span has used one.
+	slotTime = 10 * time.Minute
+	slots    = 100
 	// waitingSignals bounds the signals of a client that the agent has yet to get. People press
 	// keys; who sends more at once loses the rest.
 	waitingSignals = 16
