@@ -133,6 +133,16 @@ func TestAutoTakesNoWeakerLevelForAPath(t *testing.T) {
 	}
 }
 
+// Systems with SELinux refuse namespaces by the error that a program's mode may bring, too.
+func TestAutoTakesLandlockWhereNamespacesAreNotPermitted(t *testing.T) {
+	l := launchertest.Local(t)
+	answering(t, l, unix.EACCES, 0, 0)
+	l.Isolation = isolation.Auto
+	if s := launch(t, l, launcher.Spec{ID: "a"}); s.Isolation.Level != isolation.Landlock || s.Isolation.Missing == "" {
+		t.Errorf("it is isolated by %+v", s.Isolation)
+	}
+}
+
 func TestIsolationThatCannotBeFailsClosed(t *testing.T) {
 	for mode, says := range map[isolation.Mode]string{
 		isolation.Mode(isolation.Namespaces): "namespaces: ", isolation.Mode(isolation.Landlock): "landlock: ", isolation.Require: "landlock: ",

@@ -34,6 +34,7 @@ type errand struct {
 	Last    string // the script that ends what the others have begun
 	Group   string // the control group in which the process starts, if not that of the test
 	Refused string // what the error says by which the sandbox must be refused for its isolation, if so
+	Fails   string // what the error says by which it must fail, though not for its isolation, if so
 
 	outputs []string
 	errs    []error
@@ -107,10 +108,12 @@ func playErrand() (err error) {
 	}
 	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits}
 	s, err := l.Launch(ctx, launcher.Spec{ID: "a"})
-	if e.Refused != "" && errors.Is(err, launcher.ErrIsolation) && strings.Contains(err.Error(), e.Refused) {
+	switch isolation := errors.Is(err, launcher.ErrIsolation); {
+	case e.Refused != "" && isolation && strings.Contains(err.Error(), e.Refused):
 		return nil
-	}
-	if err != nil {
+	case e.Fails != "" && err != nil && !isolation && strings.Contains(err.Error(), e.Fails):
+		return nil
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(), l.Terminate(ctx, "a")) }()
@@ -124,8 +127,8 @@ func playErrand() (err error) {
 			return err
 		}
 	}
-	if e.Refused != "" {
-		return errors.New("the sandbox is not refused")
+	if e.Refused != "" || e.Fails != "" {
+		return fmt.Errorf("the sandbox is not refused, and isolated by %+v", s.Isolation)
 	}
 	_, err = io.Copy(io.Discard, in)
 	if e.Last != "" {

@@ -79,7 +79,7 @@ func (s *State) buildRoot() error {
 		return err
 	}
 	// The directory is just a place. What is below it is among the trees already.
-	if err := mount("tmpfs", view.Home, "tmpfs", quiet, rootSize); err != nil {
+	if err := mountMemory(view.Home, rootSize); err != nil {
 		return err
 	}
 	if err := os.Chdir(view.Home); err != nil {
@@ -164,7 +164,7 @@ func (v View) ownDirs() (map[string]string, error) {
 		return own, nil
 	}
 	options := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700", v.Ephemeral, max(v.Ephemeral/bytesPerInode, leastInodes))
-	if err := mount("tmpfs", v.Temp, "tmpfs", quiet, options); err != nil {
+	if err := mountMemory(v.Temp, options); err != nil {
 		return nil, err
 	}
 	for i, dir := range []string{v.Workdir, v.Home, v.Temp} {
@@ -262,6 +262,17 @@ func makePlace(root *os.Root, path string, dir bool) (int, error) {
 		return -1, &os.PathError{Op: "open", Path: "/" + path, Err: err}
 	}
 	return fd, nil
+}
+
+// mountMemory mounts a directory in memory upon one of the machine. That this one cannot be reached is an error of
+// a path, and not of the mount.
+func mountMemory(dir, options string) error {
+	place, err := landlock.OpenPath(dir)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(place)
+	return mount("tmpfs", fmt.Sprintf("/proc/self/fd/%d", place), "tmpfs", quiet, options)
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podagent/podagent/internal/userns"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -51,7 +50,6 @@ func runInNamespaces(view View, limits Limits, sockets Sockets) (status int, err
 	if err != nil {
 		return 0, err
 	}
-	cmd.Dir = view.Home
 	cmd.ExtraFiles = append(slices.Clone(there), program, its)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  spaces,
@@ -65,13 +63,7 @@ func runInNamespaces(view View, limits Limits, sockets Sockets) (status int, err
 		f.Close()
 	}
 	if err != nil {
-		if _, err := os.Stat(view.Home + "/."); err != nil { // where the program was to start
-			return 0, fmt.Errorf("namespaces: %w", err)
-		}
-		for _, obstacle := range userns.Obstacles() {
-			err = fmt.Errorf("%w: %s", err, obstacle.Reason)
-		}
-		return 0, unavailable("namespaces", err)
+		return 0, notStarted(cmd.SysProcAttr, program, err)
 	}
 	if err := furnished(report); err != nil {
 		_ = cmd.Process.Kill()

@@ -56,7 +56,7 @@ func (s *State) become() error {
 		}
 	}
 	err = syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", s.Program), os.Args, append(os.Environ(), env))
-	return os.NewSyscallError("execve", err)
+	return &os.PathError{Op: "execve", Path: os.Args[0], Err: err} // of its mode, perhaps, and so no refusal of the level
 }
 
 // dieWithParent has the kernel kill the program in namespaces, and with it all that is in them, when the first
