@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Visit is a client's connection of another protocol than HTTP, whose face makes calls of podapi for it. Each
@@ -96,7 +97,7 @@ func (v *Visit) Workdir(ctx context.Context, name string) (string, error) {
 	c := &visitConn{v, name}
 	call, err := c.begin(ctx, visitWorkdir, asked{}, false)
 	if err != nil {
-		return "", err
+		return "", wire.FromStatus(err)
 	}
 	defer call.leave()
 	dir := ""
@@ -104,7 +105,7 @@ func (v *Visit) Workdir(ctx context.Context, name string) (string, error) {
 	if err == nil {
 		dir = held.sandbox.Workdir
 	}
-	return dir, call.finish(err)
+	return dir, wire.FromStatus(call.finish(err))
 }
 
 // visitWorkdir is the operation that begins sftp.
