@@ -234,6 +234,7 @@ func TestChartsNotesSayWhatIsLeftToDo(t *testing.T) {
 		"kubectl label namespace podagent --overwrite pod-security.kubernetes.io/enforce=restricted", "orchestrator doctor -n podagent",
 		"kubectl create secret generic podagent-mcp -n here", "port 8931 of podagent-mcp.here.svc", "kubectl port-forward -n here deployment/podagent-mcp 8931",
 		"kubectl create secret generic gateway-keys -n here --from-file=token=keys.yaml", "kubectl create secret generic gateway-links -n here",
+		"kubectl create secret generic gateway-host-key -n here --from-file=token=host-key", "SSH is at port 22 of podagent-gateway-ssh.here.svc",
 		"kubectl create secret generic gateway-audit -n here --from-file=token=audit.pem",
 		"port 80 of podagent-gateway.here.svc", "kubectl port-forward -n here service/podagent-gateway 8080:80",
 	} {

@@ -93,6 +93,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	r.secret(t, "gateway-keys", acmesKeys(""))
 	r.secret(t, "gateway-links", strings.Repeat("secret", 6))
 	r.secret(t, "gateway-credentials", "a-token-of-acmes")
+	r.secret(t, "gateway-host-key", newSSHKey(t).private)
 	auditKey(t, r, "gateway-audit")
 
 	r.helm(t, "install", chart)

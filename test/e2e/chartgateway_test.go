@@ -32,6 +32,7 @@ func TestChartsGatewayHasTheFlagsOfItsValues(t *testing.T) {
 	last := []string{
 		"--health-listen=0.0.0.0:8081", "--drain-delay=7s",
 		"--keys=/etc/podagent/keys/keys.yaml", "--service-accounts", "--domain=sandboxes.example.com", "--link-key-file=/etc/podagent/links/keys",
+		"--ssh-listen=0.0.0.0:2222", "--ssh-host-key=/etc/podagent/ssh/host-key",
 		"--audit=-", "--audit-key-file=/etc/podagent/audit/key.pem",
 		"--connection=address", "--image=podagent/runtime:dev", "--log-level=warn", "--requests=cpu=10m,memory=32Mi", "--workspace-size=1Gi",
 	}
@@ -78,6 +79,9 @@ func TestChartRefusesWrongValuesOfAGateway(t *testing.T) {
 		{gateway + "gateway.replicas=-1", "/gateway/replicas"},
 		{gateway + "gateway.port=80", "/gateway/port"},
 		{gateway + "gateway.healthPort=8080", "must differ"},
+		{gateway + "gateway.ssh.enabled=true,gateway.ssh.port=22", "/gateway/ssh/port"},
+		{gateway + "gateway.ssh.enabled=true,gateway.ssh.port=8080", "must differ"},
+		{gateway + "gateway.settings.ssh-listen=a", "invalid propertyName 'ssh-listen'"},
 		{gateway + "gateway.drainSeconds=-1", "/gateway/drainSeconds"},
 		{gateway + "gateway.domain=a..b", "/gateway/domain"},
 		{gateway + "gateway.domain=a.example", "needs gateway.linkKeys.secret"},

@@ -21,6 +21,12 @@ settings. */}}
 {{- if $g.linkKeys.secret -}}
 {{- $flags = append $flags "--link-key-file=/etc/podagent/links/keys" -}}
 {{- end -}}
+{{- if ($g.ssh).enabled -}}
+{{- $flags = append $flags (printf "--ssh-listen=0.0.0.0:%v" (int $g.ssh.port)) -}}
+{{- if $g.ssh.hostKey.secret -}}
+{{- $flags = append $flags "--ssh-host-key=/etc/podagent/ssh/host-key" -}}
+{{- end -}}
+{{- end -}}
 {{- with $g.audit.to -}}
 {{- $flags = concat $flags (list (printf "--audit=%s" (eq . "stdout" | ternary "-" "/var/log/podagent")) "--audit-key-file=/etc/podagent/audit/key.pem") -}}
 {{- end -}}
