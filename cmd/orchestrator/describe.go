@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -53,21 +52,22 @@ func (a *app) describeSandbox(ctx context.Context, id string) error {
 	return a.describeText(d)
 }
 
-// describeLocal describes a sandbox without a pod.
-func describeLocal(ctx context.Context, l launcher.Launcher, id string) (launcher.Description, error) {
-	var d launcher.Description
-	sandbox, err := l.Open(ctx, id)
-	if err != nil {
+// describeLocal describes a sandbox without a pod, also one that cannot be opened. Opening it starts its
+// agent, so that comes first.
+func describeLocal(ctx context.Context, l launcher.Launcher, id string) (d launcher.Description, err error) {
+	sandbox, openErr := l.Open(ctx, id)
+	if openErr == nil {
+		defer sandbox.Close()
+	}
+	if openErr != nil && ctx.Err() != nil {
+		return d, openErr
+	}
+	if d.Summary, err = l.Find(ctx, id); err != nil {
 		return d, err
 	}
-	defer sandbox.Close()
-	list, err := l.List(ctx)
-	i := slices.IndexFunc(list, func(s launcher.Summary) bool { return s.ID == id })
-	if i < 0 { // it was taken down since
-		return d, errors.Join(launcher.ErrNotFound, err)
+	if d.AgentErr = openErr; openErr == nil {
+		askAgent(ctx, sandbox, &d)
 	}
-	d.Summary = list[i]
-	askAgent(ctx, sandbox, &d)
 	return d, nil
 }
 

@@ -57,18 +57,22 @@ func (a *app) localLauncher() (*launcher.Local, error) {
 	return l, nil
 }
 
-// tellIsolation says what keeps a new sandbox from this machine, and of one that is there already that
-// nothing does, unless that is asked for.
+// tellIsolation says what keeps a new sandbox from this machine, and one that is there already if a new one
+// might be kept from it better, unless that level is asked for.
 func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 	is := sandbox.Isolation
-	if a.backend.Value != onThisHost || !sandbox.Created && (is.Level != isolation.None || a.local.isolation.Value == string(isolation.Off)) {
+	mode := cmp.Or(isolation.Mode(a.local.isolation.Value), isolation.Auto)
+	asked := mode == isolation.Mode(is.Level) || mode == isolation.Off && is.Level == isolation.None
+	if a.backend.Value != onThisHost || !sandbox.Created && (is.Level == isolation.Namespaces || asked) {
 		return
 	}
 	switch {
 	case is.Level == isolation.None && is.Missing != "":
 		a.note("nothing isolates sandbox %s, and what runs in it can do what you can: %s", quote(sandbox.ID), is.Missing)
-	case !sandbox.Created:
+	case !sandbox.Created && is.Level == isolation.None:
 		a.note("nothing isolates sandbox %s, which was there already: what runs in it can do what you can", quote(sandbox.ID))
+	case !sandbox.Created && is.Missing == "":
+		a.note("sandbox %s, which was there already, is isolated by %s%s: a new one gets the strongest level that there can be", quote(sandbox.ID), is.Level, limiterText(is.Limiter))
 	case is.Level == isolation.None:
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	case is.Missing != "":

@@ -77,9 +77,11 @@ func (a *app) up(ctx context.Context, spec launcher.Spec, e *egressFlags) error 
 			Warm    bool           `json:"warm,omitempty"`
 			Cold    string         `json:"cold,omitempty"`
 			Drift   []string       `json:"drift,omitempty"`
+			// Isolation is nil for a pod.
+			Isolation *isolated `json:"isolation,omitempty"`
 		}{
 			sandbox.ID, launcher.Running, render.Text(sandbox.Workdir), sandbox.Created, sandbox.PodName(),
-			sandbox.Start.Warm, sandbox.Start.Cold, sandbox.Drift,
+			sandbox.Start.Warm, sandbox.Start.Cold, sandbox.Drift, newIsolated(sandbox.Isolation),
 		}, sandbox.ID+"\n")
 	})
 }
