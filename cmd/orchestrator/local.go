@@ -36,14 +36,14 @@ func (l *localFlags) define() *pflag.FlagSet {
 	flags.Var(&l.isolation, "isolation", "what keeps new sandboxes of this machine from the rest of it: auto takes the strongest that there can be, require fails without any, and none is nothing (default auto)")
 	flags.StringArrayVar(&l.readable, "readable", nil, "a `DIR` that isolated sandboxes of this machine can read, besides the system's; may be repeated")
 	flags.Var(&l.ephemeral, "ephemeral", "have the files of new sandboxes of this machine in memory, each up to this size, until its agent ends; without a size, up to 1Gi; takes --isolation auto or namespaces (default on disk)")
-	flags.Lookup("ephemeral").NoOptDefVal = "true"
+	flags.Lookup("ephemeral").NoOptDefVal = flagvalue.Unsized
 	settings.MarkFor(flags, onThisHost)
 	l.flags = flags
 	return flags
 }
 
 func (a *app) localLauncher() (*launcher.Local, error) {
-	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Ephemeral: int64(a.local.ephemeral), Log: a.logger()}
+	l := &launcher.Local{Isolation: isolation.Mode(a.local.isolation.Value), Limits: a.local.limits, Ephemeral: a.local.ephemeral.Bytes, Log: a.logger()}
 	for _, dir := range a.local.readable {
 		if dir == "" { // which would be the current directory
 			return nil, usageError{errors.New("--readable is empty: it is a directory")}

@@ -34,6 +34,9 @@ command runs, as exec does.
 			if cmd.Flags().Changed("id") && id == "" {
 				return usagef("the id of a sandbox must not be empty")
 			}
+			if err := a.local.ephemeral.CheckNext(args); err != nil {
+				return usageError{err}
+			}
 			opts.egress = &from.egress
 			if err := opts.check(cmd.Context(), a); err != nil {
 				return err

@@ -38,6 +38,9 @@ for --egress auto here.`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.local.ephemeral.CheckNext(args); err != nil {
+				return usageError{err}
+			}
 			if err := flags.egress.checkUp(cmd.Context(), a); err != nil {
 				return err
 			}

@@ -38,6 +38,9 @@ func describe(flags *pflag.FlagSet) (list []Setting) {
 func newSetting(f *pflag.Flag) Setting {
 	s := Setting{Flag: "--" + f.Name, Variable: variable(f.Name), Key: f.Name, From: "default"}
 	s.Takes, s.Meaning = pflag.UnquoteUsage(f)
+	if optional := f.NoOptDefVal; s.Takes == "" && optional != "" && optional != "true" {
+		s.Takes = "[=" + optional + "]"
+	}
 	// If the default is not a value, the help says what it means.
 	s.Meaning, s.Default, _ = strings.Cut(s.Meaning, " (default ")
 	s.Default = strings.TrimSuffix(s.Default, ")")

@@ -72,7 +72,7 @@ func Page(root *cobra.Command) string {
 	page.WriteString(pageHead)
 	page.WriteString("| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n")
 	row := func(s Setting) {
-		fmt.Fprintf(&page, "| %s | `%s` | %s | %s | %s |\n", code(strings.TrimSpace(s.Flag+" "+s.Takes)), s.Variable, code(s.Key), cell(s.Default), cell(s.Meaning))
+		fmt.Fprintf(&page, "| %s | `%s` | %s | %s | %s |\n", code(strings.TrimSpace(strings.Replace(s.Flag+" "+s.Takes, " [=", "[=", 1))), s.Variable, code(s.Key), cell(s.Default), cell(s.Meaning))
 	}
 	config := newSetting(root.PersistentFlags().Lookup(configFlag))
 	config.Key = ""
