@@ -28,7 +28,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e agentsandbox unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify contracts bench bench-check clean prebuilt
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e agentsandbox unit race race-pods race-e2e disrupt soak fuzz lint sbom generate verify web screenshots contracts bench bench-check clean prebuilt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -205,7 +205,20 @@ generate: ## generate the protobuf code, the pages of settings and contracts, an
 	text=$$($(GO) run ./cmd/orchestrator gateway --openapi) && printf '%s\n' "$$text" > pkg/gateway/openapi.json
 	text=$$($(GO) run ./test/contracts/page) && printf '%s\n' "$$text" > docs/contracts.md
 
-verify: ## fail if the generated code, the page of contracts, the gateway's description or go.mod is out of date
+# What the page is built from, and what of it is kept.
+WEB = pkg/gateway/console/web
+# $(call buildweb,DIR) builds the page into a directory, in a copy of its sources.
+buildweb = scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
+	git ls-files -z -- $(WEB) | xargs -0 cp --parents -t "$$scratch" && cd "$$scratch"/$(WEB) && \
+	npm ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel error >/dev/null && npx --no-install tsc && node build.mjs $(1)
+
+web: ## build the page of the console from its sources in pkg/gateway/console/web
+	@$(call buildweb,$(CURDIR)/pkg/gateway/console/dist)
+
+screenshots: ## take the pictures of the console in docs/console
+	PODAGENT_SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -count=1 -run TestScreenshots ./pkg/gateway/console
+
+verify: ## fail if the generated code, the page of contracts, the gateway's description, the console or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	(cd pkg/podapi && $(TOOL) buf generate -o "$$scratch") && \
@@ -217,6 +230,8 @@ verify: ## fail if the generated code, the page of contracts, the gateway's desc
 		{ echo "openapi.json is out of date: run make generate" >&2; exit 1; }
 	@text=$$($(GO) run ./test/contracts/page) && printf '%s\n' "$$text" | diff -u docs/contracts.md - >&2 || \
 		{ echo "docs/contracts.md is not what the tests saw: run make generate" >&2; exit 1; }
+	@$(call buildweb,"$$scratch"/dist) && diff -r "$$scratch"/dist $(CURDIR)/pkg/gateway/console/dist >&2 || \
+		{ echo "the page of the console is out of date: run make web" >&2; exit 1; }
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
 # The tests that keep what they see of contracts, by their names in the files that they write.

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/sshport", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/launcher/remote", "pkg/sshserver"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/console", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/sshport", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/launcher/remote", "pkg/sshserver"},
 
 	"cmd/orchestrator/internal/serving":   {"internal/reread"},
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/agentsandbox":          {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/e2b":                   {"pkg/egress", "pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
+	"pkg/gateway/console":               {"pkg/gateway"},
 	"pkg/gateway/metrics":               {"pkg/egress", "pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/sshport":               {"internal/delay", "pkg/gateway", "pkg/sshserver"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},

@@ -26,6 +26,7 @@ host names: those are for browsers, too, and nothing else may be served below th
 With --e2b it serves E2B's SDKs, too, and with --agent-sandbox-router those of agent-sandbox.
 With --ssh-listen it also serves SSH, to the keys that the file of --keys, or of
 --ssh-authorized-keys, lists: ssh ID@HOST.
+With --console people find a page about their sandboxes at /console.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
 tenants have which tokens; a tenant sees its own sandboxes alone. With --service-accounts,
@@ -62,6 +63,9 @@ type gatewayFlags struct {
 	egress   *egressFlags // those of the one tenant, and of all sandboxes
 	router   bool         // serve as agent-sandbox's router
 	ssh      sshPortFlags
+
+	console   bool
+	consoleAt string // its origin on this machine; "" if others have names for it
 
 	cert, certKey string
 	pair          *serving.KeyPair // nil without TLS
@@ -175,7 +179,8 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	o.e2b.define(flags)
 	o.ssh.define(cmd)
 	flags.BoolVar(&o.router, "agent-sandbox-router", false, "serve agent-sandbox's clients, too, in the place of its router: see docs/gateway.md")
-	settings.Mark(flags, "agent-sandbox-router")
+	flags.BoolVar(&o.console, "console", false, "serve a page for people at /console, who log in by a token: see docs/gateway.md")
+	settings.Mark(flags, "agent-sandbox-router", "console")
 	o.http.flags = flags
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/serving"
 	"github.com/podagent/podagent/pkg/gateway"
+	webconsole "github.com/podagent/podagent/pkg/gateway/console"
 )
 
 // serveGateway serves until ctx ends, and then until callers have left, or its patience ends.
@@ -27,6 +29,9 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 		options.Domain = net.JoinHostPort(options.Domain, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
 	options.TLS = o.pair != nil
+	if err := o.placeConsole(listener.Addr().(*net.TCPAddr), options.Domain); err != nil {
+		return err
+	}
 	seen, err := o.watched.begin(ctx, a)
 	if err != nil {
 		return err
@@ -56,12 +61,12 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	return a.serveUntil(ctx, o, listener, ssh, g)
+	return a.serveUntil(ctx, o, listener, ssh, g, o.handler(g))
 }
 
-// serveUntil serves until ctx ends or the listener fails, and ends the gateway.
-func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCPListener, ssh *sshService, g *gateway.Gateway) error {
-	server := a.gatewayServer(g, o.pair)
+// serveUntil serves by a handler until ctx ends or the listener fails, and ends the gateway.
+func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCPListener, ssh *sshService, g *gateway.Gateway, handler http.Handler) error {
+	server := a.gatewayServer(handler, o.pair)
 	limited := serving.Limit(server, listener, o.connections)
 	served := make(chan error, 1)
 	go func() {
@@ -82,13 +87,13 @@ func (a *app) serveUntil(ctx context.Context, o *gatewayFlags, listener *net.TCP
 }
 
 // gatewayServer returns the server of a gateway, by TLS if there is a certificate.
-func (a *app) gatewayServer(g *gateway.Gateway, pair *serving.KeyPair) *http.Server {
+func (a *app) gatewayServer(handler http.Handler, pair *serving.KeyPair) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(pair != nil)
 	protocols.SetUnencryptedHTTP2(pair == nil)
 	server := &http.Server{
-		Handler: g, Protocols: protocols, DisableGeneralOptionsHandler: true, // "OPTIONS *" may be for a sandbox
+		Handler: handler, Protocols: protocols, DisableGeneralOptionsHandler: true, // "OPTIONS *" may be for a sandbox
 		ReadHeaderTimeout: requestHeaderTime, MaxHeaderBytes: requestHeaderBytes, IdleTimeout: idleConnTime,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: peerPing, PingTimeout: peerTime, WriteByteTimeout: peerTime},
 		ErrorLog: a.serverLog(),
@@ -102,9 +107,10 @@ func (a *app) gatewayServer(g *gateway.Gateway, pair *serving.KeyPair) *http.Ser
 // printGateway says where the gateway serves, and by which token if it made that up: beside the audit log if that goes to standard output.
 func (a *app) printGateway(listener net.Listener, health *healthServer, ssh *sshService, o *gatewayFlags) error {
 	where := struct {
-		URL    string `json:"url"`
-		Health string `json:"health_url,omitempty"`
-		SSH    string `json:"ssh_url,omitempty"`
+		URL     string `json:"url"`
+		Health  string `json:"health_url,omitempty"`
+		SSH     string `json:"ssh_url,omitempty"`
+		Console string `json:"console_url,omitempty"`
 	}{URL: "http://" + listener.Addr().String(), SSH: ssh.url()}
 	if o.pair != nil {
 		where.URL = "https://" + listener.Addr().String()
@@ -118,6 +124,10 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, ssh *ssh
 	}
 	if ssh != nil {
 		a.note("SSH is at %s, with the host key %s", where.SSH, ssh.fingerprint())
+	}
+	if o.console {
+		where.Console = webconsole.URL(cmp.Or(o.consoleAt, where.URL))
+		a.note("people find the console at %s, by a token", where.Console)
 	}
 	if o.audit.to == toStdout {
 		a.note("the gateway serves at %s", where.URL)

@@ -56,7 +56,7 @@ func rootCommand(a *app) *cobra.Command {
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
 		forwardCommand(a), sshCommand(a), sshConfigCommand(a), codeCommand(a), egressCommand(a),
-		toolCommand(a), mcpCommand(a), gatewayCommand(a), auditCommand(a),
+		toolCommand(a), mcpCommand(a), gatewayCommand(a), consoleCommand(a), auditCommand(a),
 		versionCommand(a), doctorCommand(a), settingsCommand(a),
 	)
 	a.loadFirst(root)

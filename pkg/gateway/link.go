@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -40,6 +41,23 @@ const linkKeySize = sha256.Size
 func (k *LinkKeys) Load() error {
 	_, err := k.read()
 	return err
+}
+
+// Derive returns a key of each secret, in their order, that is good for one use alone and tells nothing of the secret.
+func (k *LinkKeys) Derive(use string) ([][32]byte, error) {
+	secrets, err := k.read()
+	if err != nil {
+		return nil, err
+	}
+	keys := make([][32]byte, len(secrets))
+	for i, secret := range secrets {
+		key, err := hkdf.Key(sha256.New, secret, nil, use, len(keys[i]))
+		if err != nil {
+			return nil, err
+		}
+		copy(keys[i][:], key)
+	}
+	return keys, nil
 }
 
 func (k *LinkKeys) read() ([][]byte, error) {

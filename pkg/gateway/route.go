@@ -67,6 +67,13 @@ func (g *Gateway) targetOf(r *http.Request) (*target, error) {
 	return &target{name: names[0], port: port, byHeader: true}, nil
 }
 
+// Own reports whether a request is for what the gateway itself serves: neither its host nor a header names a
+// server in a sandbox.
+func (g *Gateway) Own(r *http.Request) bool {
+	_, below := g.domain.label(r.Host)
+	return !below && r.Header[headerID] == nil
+}
+
 // domain is what the hosts of servers in sandboxes end with.
 type domain struct {
 	host string // in lower case; "" for none

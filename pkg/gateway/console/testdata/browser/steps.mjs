@@ -1,0 +1,292 @@
+// The steps, in their order. Each works on what those before it left.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { readFileSync, statSync } from "node:fs";
+
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+const goTo = (t, rest) => t.page.goto(`${t.plan.origin}/console#/${rest}`);
+
+const inSandbox = (t, view) => goTo(t, `s/${t.plan.sandbox}/${view}`);
+
+// check finds what keeps people with impairments out. axe runs in a world of its own, since the page's policy lets no script in.
+async function check(t, what) {
+  const session = await t.context.newCDPSession(t.page);
+  const { frameTree } = await session.send("Page.getFrameTree");
+  const { executionContextId } = await session.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
+  const run = async (expression) => {
+    const r = await session.send("Runtime.evaluate", { expression, contextId: executionContextId, awaitPromise: true, returnByValue: true });
+    if (r.exceptionDetails) throw new Error(JSON.stringify(r.exceptionDetails));
+    return r.result.value;
+  };
+  await run(readFileSync(axe, "utf8") + ";0");
+  const found = await run(`axe.run(document, {resultTypes: ["violations"], iframes: false}).then((r) => r.violations.map((v) => ({impact: v.impact, id: v.id, nodes: v.nodes.map((n) => n.html.slice(0, 200) + " " + n.failureSummary)})))`);
+  await session.detach();
+  const serious = found.filter((v) => v.impact === "serious" || v.impact === "critical");
+  assert.deepEqual(serious, [], `axe about ${what}`);
+}
+
+const screenText = (t) => t.page.locator(".xterm-rows").innerText();
+
+async function awaitScreen(t, text) {
+  await t.page.waitForFunction((text) => document.querySelector(".xterm-rows")?.textContent.replaceAll("\u00a0", " ").includes(text), text);
+}
+
+export const steps = {
+  async "login with a wrong key"(t) {
+    await goTo(t, "");
+    await t.page.getByLabel("Key").fill("wrong");
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("alert").getByText(/not valid/).waitFor();
+    await check(t, "the login");
+  },
+  async "login with a key"(t) {
+    await t.page.getByLabel("Key").fill(t.plan.token);
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("heading", { name: "Sandboxes" }).waitFor();
+    const cookies = await t.context.cookies();
+    assert.deepEqual(cookies.map((c) => [c.name, c.httpOnly, c.secure, c.sameSite]), [["__Host-podagent-console", true, true, "Strict"]]);
+    assert.equal(await t.page.evaluate(() => document.cookie), "");
+    assert.equal(await t.page.evaluate(() => JSON.stringify(localStorage) + JSON.stringify(sessionStorage)), "{}{}");
+  },
+  async "list"(t) {
+    const row = t.page.getByRole("row", { name: new RegExp(t.plan.sandbox) });
+    await row.getByText("running").waitFor();
+    await row.getByText("team=red").waitFor();
+    await check(t, "the list");
+    await t.page.keyboard.press("/");
+    await t.page.keyboard.type("no such sandbox");
+    await t.page.getByText(/^0 of/).waitFor();
+    await t.page.keyboard.press("Control+A");
+    await t.page.keyboard.type("team=red");
+    await t.page.getByRole("link", { name: t.plan.sandbox }).focus();
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("heading", { name: t.plan.sandbox }).waitFor();
+  },
+  async "a command and its live output"(t) {
+    await t.page.getByLabel("Command", { exact: true }).fill("echo first; echo fault >&2; read line < fifo; echo \"$line\"; exit 3");
+    await t.page.keyboard.press("Enter");
+    const output = t.page.getByRole("log");
+    await output.getByText("first").waitFor();
+    await output.locator(".stderr").getByText("fault").waitFor();
+    await t.page.getByRole("row", { name: /echo first/ }).getByText("running").waitFor();
+    await check(t, "the processes");
+    await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/exec`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ script: "echo second > fifo" }) }), t.plan.sandbox);
+    await output.getByText("second").waitFor();
+    await t.page.getByRole("row", { name: /echo first/ }).getByText("exit 3").waitFor();
+  },
+  async "signals"(t) {
+    await t.page.getByLabel("Command", { exact: true }).fill("exec sleep 1000");
+    await t.page.keyboard.press("Enter");
+    const row = t.page.getByRole("row", { name: /exec sleep 1000/ });
+    await row.getByRole("button", { name: /^Terminate/ }).click();
+    await row.getByText("signal 15").waitFor();
+  },
+  async "hostile output of a process"(t) {
+    await t.page.getByLabel("Command", { exact: true }).fill("cat hostile.html; printf '\\033]0;title\\007\\033[31mred\\033[0m \\342\\200\\256end\\n'");
+    await t.page.keyboard.press("Enter");
+    const output = t.page.getByRole("log");
+    await output.getByText("<script>").waitFor();
+    await output.getByText("red \ufffdend").waitFor();
+    assert.equal(await output.locator("script, img, b").count(), 0);
+  },
+  async "files"(t) {
+    await inSandbox(t, "files");
+    await t.page.getByRole("link", { name: "hostile.html", exact: true }).waitFor();
+    await check(t, "the files");
+    await t.page.getByRole("link", { name: "dir", exact: true }).click();
+    await t.page.getByRole("link", { name: "inner.txt", exact: true }).click();
+    await t.page.getByLabel("Content").getByText("what is inside").waitFor();
+    await check(t, "a file");
+    await t.page.goBack();
+    await t.page.getByRole("link", { name: "workdir" }).click();
+  },
+  async "hostile names of files"(t) {
+    await inSandbox(t, "files");
+    for (const name of ["<img src=x onerror=window.ran=1>", "evil\\u{202e}txt.exe", "a\\u{a}b", "not\ufffdtext"]) {
+      await t.page.getByRole("link", { name, exact: true }).click();
+      await t.page.getByLabel("Content").getByText("named").waitFor();
+      await t.page.goBack();
+    }
+    assert.equal(await t.page.locator("main img").count(), 0);
+  },
+  async "a hostile HTML file is shown as text, and saved rather than opened"(t) {
+    await inSandbox(t, "files");
+    await t.page.getByRole("link", { name: "hostile.html", exact: true }).click();
+    await t.page.getByLabel("Content").getByText("<script>").waitFor();
+    const saving = t.page.waitForEvent("download");
+    await t.page.getByRole("link", { name: /^Download/ }).click();
+    const saved = await saving;
+    assert.equal(saved.suggestedFilename(), "hostile.html");
+    assert.match(readFileSync(await saved.path(), "utf8"), /<script>/);
+    const opened = await t.context.newPage(); // the address itself: the browser saves it, too
+    const again = opened.waitForEvent("download");
+    await opened.goto(`${t.plan.origin}/console`);
+    await opened.evaluate((at) => { location.href = at; }, `/console/api/v1/sandboxes/${t.plan.sandbox}/files?path=hostile.html`);
+    await again;
+    await opened.close();
+  },
+  async "download of a directory"(t) {
+    await inSandbox(t, "files");
+    const saving = t.page.waitForEvent("download");
+    await t.page.getByRole("link", { name: "Download all" }).click();
+    assert.ok(statSync(await (await saving).path()).size > 1024);
+  },
+  async "upload by drop"(t) {
+    await inSandbox(t, "files/d/dir");
+    await t.page.getByRole("link", { name: "inner.txt", exact: true }).waitFor();
+    const data = await t.page.evaluateHandle(() => {
+      const d = new DataTransfer();
+      d.items.add(new File(["dropped content"], "dropped <b>.txt"));
+      return d;
+    });
+    await t.page.locator("section.drop").dispatchEvent("drop", { dataTransfer: data });
+    await t.page.getByRole("link", { name: "dropped <b>.txt", exact: true }).click();
+    await t.page.getByLabel("Content").getByText("dropped content").waitFor();
+  },
+  async "upload by keyboard"(t) {
+    await inSandbox(t, "files");
+    const choosing = t.page.waitForEvent("filechooser");
+    await t.page.getByRole("button", { name: "Upload" }).focus();
+    await t.page.keyboard.press("Enter");
+    await (await choosing).setFiles({ name: "chosen.txt", mimeType: "text/plain", buffer: Buffer.from("chosen content") });
+    await t.page.getByRole("link", { name: "chosen.txt", exact: true }).waitFor();
+  },
+  async "changes to files"(t) {
+    await inSandbox(t, "changes");
+    await t.page.getByText("ready").waitFor();
+    await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/files?path=changed.txt`, { method: "PUT", body: "x" }), t.plan.sandbox);
+    await t.page.getByRole("cell", { name: /changed\.txt$/ }).first().waitFor();
+    await check(t, "the changes");
+  },
+  async "terminal"(t) {
+    await inSandbox(t, "terminal");
+    await t.page.locator(".xterm-helper-textarea").waitFor();
+    await t.page.keyboard.type("printf '\\033[38;2;1;2;3mtrue%s\\033[0m\\n' color; x=kept\n");
+    await awaitScreen(t, "truecolor");
+    await check(t, "the terminal");
+    await t.page.waitForURL(/terminal\/[0-9a-f-]{36}$/);
+    const box = await t.page.locator(".xterm-screen").boundingBox();
+    assert.ok(box.width > 600 && box.height > 200, JSON.stringify(box));
+  },
+  async "terminal after a reload, with its screen"(t) {
+    await t.page.reload();
+    await awaitScreen(t, "truecolor");
+    await t.page.keyboard.type("echo $x-$((40+2))\n");
+    await awaitScreen(t, "kept-42");
+  },
+  async "terminal over a connection that broke"(t) {
+    await t.page.keyboard.type("echo before-$((1+1))\n");
+    await awaitScreen(t, "before-2");
+    await fetch(t.plan.cut, { method: "POST" }); // all connections of the gateway end
+    await t.page.keyboard.type("echo after-$((1+2))\n");
+    await awaitScreen(t, "after-3");
+    assert.equal((await screenText(t)).match(/before-2/g).length, 1);
+  },
+  async "terminal by keyboard alone"(t) {
+    await t.page.keyboard.press("Control+F6");
+    assert.equal(await t.page.evaluate(() => document.activeElement.textContent), "Terminal");
+    await t.page.keyboard.press("Tab");
+    assert.equal(await t.page.evaluate(() => document.activeElement.textContent), "Ports");
+  },
+  async "hostile output in a terminal"(t) {
+    await t.page.locator(".xterm-helper-textarea").focus();
+    await t.page.keyboard.type("clear; printf '\\033]8;;javascript:window.ran=1\\033\\\\link\\033]8;;\\033\\\\ \\033]52;c;aGk=\\007'; cat hostile.html\n");
+    await awaitScreen(t, "<script>");
+    const link = await t.page.locator(".xterm-rows span", { hasText: "link" }).first().boundingBox();
+    if (link) await t.page.mouse.click(link.x + 2, link.y + 2);
+    assert.equal(await t.page.locator(".xterm img, .xterm script").count(), 0);
+  },
+  async "end of a terminal"(t) {
+    await t.page.locator(".xterm-helper-textarea").focus();
+    await t.page.keyboard.type("\nexit 7\n");
+    await t.page.getByText("It has ended: exit 7.").waitFor();
+  },
+  async "ports"(t) {
+    await inSandbox(t, "ports");
+    await t.page.getByLabel("Port", { exact: true }).fill(String(t.plan.port));
+    await t.page.keyboard.press("Enter");
+    const link = t.page.getByRole("link", { name: `Port ${t.plan.port}` });
+    await link.waitFor();
+    await check(t, "the ports");
+    const opening = t.context.waitForEvent("page");
+    await link.click();
+    const opened = await opening;
+    await opened.getByText("the server of the sandbox").waitFor();
+    const seen = JSON.parse(await opened.locator("pre").innerText());
+    assert.equal(seen.opener, false);
+    assert.doesNotMatch(seen.cookie, /console/);
+    assert.notEqual(new URL(opened.url()).host, new URL(t.plan.origin).host);
+    await opened.close();
+  },
+  async "details"(t) {
+    await inSandbox(t, "details");
+    await t.page.getByText("running").first().waitFor();
+    await t.page.locator("dd", { hasText: /GiB|MiB|TiB/ }).first().waitFor();
+    await check(t, "the details");
+  },
+  async "pause, resume and extend"(t) {
+    await goTo(t, "");
+    const row = t.page.getByRole("row", { name: new RegExp(t.plan.sandbox) });
+    if (!t.plan.pods) {
+      await row.getByRole("button", { name: "Pause" }).click();
+      await t.page.getByRole("status").getByText(/local|pause|support/).waitFor();
+      return;
+    }
+    await row.getByRole("button", { name: "Extend" }).click();
+    await t.page.getByLabel("Minutes").fill("120");
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("status").getByText("was extended").waitFor();
+    await row.getByRole("button", { name: "Pause" }).click();
+    await row.getByText("paused").waitFor({ timeout: 60_000 });
+    await row.getByRole("button", { name: "Resume" }).click();
+    await row.getByText("running").waitFor({ timeout: 60_000 });
+  },
+  async "dark, and on a phone"(t) {
+    await t.page.emulateMedia({ colorScheme: "dark" });
+    await t.page.setViewportSize({ width: 360, height: 640 });
+    for (const view of ["processes", "files", "ports", "details", "terminal"]) {
+      await inSandbox(t, view);
+      await t.page.getByRole("link", { name: "Ports" }).waitFor();
+      if (view === "terminal") await t.page.locator(".xterm-helper-textarea").waitFor();
+      const wide = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
+      await check(t, view + " in the dark");
+    }
+    await t.page.setViewportSize({ width: 1200, height: 800 });
+    await t.page.emulateMedia({ colorScheme: "light" });
+  },
+  async "first view in a second"(t) {
+    const took = [];
+    for (let i = 0; i < 5 && !took.some((ms) => ms < t.plan.firstView); i++) { // other programs may be at work
+      const page = await t.context.newPage();
+      await page.goto(`${t.plan.origin}/console#/`);
+      await page.getByRole("link", { name: t.plan.sandbox }).waitFor();
+      took.push(Math.round(await page.evaluate(() => performance.now())));
+      await page.close();
+    }
+    console.error(`the first view took ${took} ms`);
+    assert.ok(took.some((ms) => ms < t.plan.firstView), `it took ${took} ms`);
+  },
+  async "end of a sandbox"(t) {
+    await goTo(t, "");
+    const row = t.page.getByRole("row", { name: new RegExp(t.plan.sandbox) });
+    await row.getByRole("button", { name: "End" }).click();
+    await t.page.getByRole("dialog").waitFor();
+    await check(t, "the dialog");
+    await t.page.keyboard.press("Escape");
+    await row.getByText("running").waitFor();
+    await row.getByRole("button", { name: "End" }).click();
+    await t.page.getByRole("dialog").getByRole("button", { name: "End" }).click();
+    await row.waitFor({ state: "detached", timeout: 60_000 });
+  },
+  async "logout"(t) {
+    const cookies = await t.context.cookies();
+    await t.page.getByRole("button", { name: "Log out" }).click();
+    await t.page.getByLabel("Key").waitFor();
+    assert.deepEqual(await t.context.cookies(t.plan.origin), []);
+    await t.context.addCookies(cookies.filter((c) => c.name.startsWith("__Host-podagent-console"))); // a thief's
+    await t.page.reload();
+    await t.page.getByLabel("Key").waitFor();
+  },
+};

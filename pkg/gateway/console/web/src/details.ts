@@ -1,0 +1,45 @@
+// What a sandbox is, and what it uses.
+import { Problem, get, of, type Stats } from "./api.js";
+import { fill, h, poll } from "./dom.js";
+import type { View } from "./sandbox.js";
+import { since, size, until, visible } from "./text.js";
+
+export function showDetails(root: HTMLElement, v: View) {
+  const facts = h("dl");
+  const uses = h("dl");
+  const note = h("p", { class: "quiet" });
+  fill(root, h("h2", {}, "About"), facts, h("h2", {}, "Uses"), note, uses);
+  poll(v.signal, 5000, async () => {
+    const s = v.sandbox();
+    show(facts, {
+      State: s.state,
+      Workdir: s.workdir && visible(s.workdir),
+      Made: s.created_at && `${new Date(s.created_at).toLocaleString()}, ${since(s.created_at)} ago`,
+      Ends: s.expires_at && `${new Date(s.expires_at).toLocaleString()}, in ${until(s.expires_at)}`,
+      Sleeps: s.auto_pause ? "when it is idle, until the next call" : undefined,
+      Labels: Object.entries(s.labels ?? {}).map(([k, x]) => visible(`${k}=${x}`)).join(", "),
+      "May reach": s.allow_hosts && (s.allow_hosts.map(visible).join(", ") || "nothing"),
+    });
+    try {
+      show(uses, usesOf(await get<Stats>(of(v.id, "/stats"), v.signal)));
+      note.textContent = "";
+    } catch (e) {
+      if (!(e instanceof Problem)) throw e;
+      note.textContent = e.message;
+    }
+  });
+}
+
+function show(list: HTMLElement, all: Record<string, string | undefined>) {
+  fill(list, ...Object.entries(all).flatMap(([name, value]) => (value ? [h("dt", {}, name), h("dd", {}, value)] : [])));
+}
+
+function usesOf(s: Stats): Record<string, string | undefined> {
+  const within = (used: number | undefined, most: number | undefined, show: (n: number) => string) => (used === undefined ? undefined : show(used) + (most ? ` of ${show(most)}` : ""));
+  return {
+    Memory: within(s.memory_working_set_bytes ?? s.memory_bytes, s.memory_limit_bytes, size),
+    Processor: s.cpu_seconds === undefined ? undefined : `${s.cpu_seconds.toFixed(1)} s` + (s.cpu_limit_cores ? ` by up to ${s.cpu_limit_cores} cores` : ""),
+    Processes: within(s.pids, s.pids_limit, String),
+    Disk: within(s.disk_used_bytes, s.disk_size_bytes, size),
+  };
+}

@@ -1,0 +1,75 @@
+// All sandboxes.
+import { sandboxes, type Sandbox } from "./api.js";
+import { actions, badge } from "./actions.js";
+import { fill, h, poll } from "./dom.js";
+import { since, until, visible } from "./text.js";
+
+export function showList(main: HTMLElement, signal: AbortSignal) {
+  document.title = "Sandboxes · podagent";
+  const rows = h("tbody");
+  const count = h("p", { class: "quiet" });
+  const filter = h("input", { type: "search", "aria-label": "Filter by name, state or label", placeholder: "Filter", spellcheck: "false" });
+  let all: Sandbox[] = [];
+  const seen = new Map<string, { text: string; row: HTMLTableRowElement }>();
+  const draw = () => {
+    const words = filter.value.toLowerCase().split(/\s+/);
+    const some = all.filter((s) => words.every((w) => textOf(s).includes(w)));
+    count.textContent = some.length === all.length ? `${all.length} sandboxes` : `${some.length} of ${all.length} sandboxes`;
+    const next = some.map((s) => {
+      const text = JSON.stringify(s);
+      const before = seen.get(s.id);
+      if (before?.text === text) {
+        age(before.row, s);
+        return before.row; // with the focus that it may have
+      }
+      const row = rowOf(s, load);
+      seen.set(s.id, { text, row });
+      return row;
+    });
+    if (next.length !== rows.children.length || next.some((row, i) => row !== rows.children[i])) rows.replaceChildren(...next);
+  };
+  const load = async () => {
+    all = await sandboxes(signal);
+    draw();
+  };
+  filter.addEventListener("input", draw);
+  document.addEventListener("keydown", (e) => {
+    if (e.key === "/" && !(e.target instanceof HTMLInputElement)) {
+      e.preventDefault();
+      filter.focus();
+    }
+  }, { signal });
+  const titles = ["Name", "State", "Age", "Ends in", "Labels"].map((t) => h("th", { scope: "col", class: t === "Labels" ? "wide" : undefined }, t));
+  fill(
+    main,
+    h("div", { class: "row" }, h("h1", {}, "Sandboxes"), filter),
+    count,
+    h("table", { "aria-label": "Sandboxes" }, h("thead", {}, h("tr", {}, ...titles, h("th", { scope: "col" }, h("span", { class: "hidden" }, "Actions")))), rows),
+  );
+  poll(signal, 3000, load);
+}
+
+const labelsOf = (s: Sandbox) => Object.entries(s.labels ?? {}).map(([name, value]) => `${name}=${value}`);
+
+const textOf = (s: Sandbox) => [s.id, s.state, ...labelsOf(s)].join(" ").toLowerCase();
+
+function age(row: HTMLElement, s: Sandbox) {
+  row.children[2]!.textContent = since(s.created_at);
+  row.children[3]!.textContent = until(s.expires_at);
+}
+
+function rowOf(s: Sandbox, changed: () => Promise<void>): HTMLTableRowElement {
+  const name = h("a", { href: "#/s/" + encodeURIComponent(s.id) }, visible(s.id));
+  const row = h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, name),
+    h("td", {}, badge(s.state)),
+    h("td"),
+    h("td"),
+    h("td", { class: "wide" }, ...labelsOf(s).map((l) => h("span", { class: "label" }, visible(l)))),
+    h("td", { class: "row end" }, ...actions(s, changed)),
+  );
+  age(row, s);
+  return row;
+}

@@ -1,0 +1,104 @@
+// What a process writes, as it comes.
+import { lines, of, send, type Exit } from "./api.js";
+import { fail, fill, h } from "./dom.js";
+import { endOf } from "./processes.js";
+import type { View } from "./sandbox.js";
+import { bytesOf, plain } from "./text.js";
+
+// kept is how much of an output is shown, in characters: a browser shows more only slowly.
+const kept = 256 << 10;
+
+interface Line {
+  type: string;
+  offset?: number;
+  data?: string;
+  data_base64?: string;
+  exit?: Exit;
+}
+
+export function showOutput(root: HTMLElement, v: View, exec: string) {
+  const text = h("pre", { tabindex: "0", role: "log", "aria-label": "Output" });
+  const state = h("p", { class: "quiet", role: "status" }, "running");
+  const screen = new Screen(text);
+  fill(root, h("h2", {}, "Output"), text, state);
+  follow(v, exec, screen).then(
+    (exit) => (state.textContent = exit ? endOf(exit) : "running"),
+    (e) => {
+      fail(e, v.signal);
+      if (!v.signal.aborted) state.textContent = e.message;
+    },
+  );
+}
+
+/** follow shows an output to its end. A connection that breaks costs no byte: it goes on by offset. */
+async function follow(v: View, exec: string, screen: Screen): Promise<Exit | undefined> {
+  const at = { stdout: 0, stderr: 0 };
+  for (let tries = 0; !v.signal.aborted; tries++) {
+    try {
+      const answer = await send("GET", of(v.id, `/processes/${encodeURIComponent(exec)}/output?follow=true&stdout_offset=${at.stdout}&stderr_offset=${at.stderr}`), { signal: v.signal });
+      for await (const line of lines(answer)) {
+        if (!line) continue;
+        tries = 0;
+        const got = JSON.parse(line) as Line;
+        if (got.type === "exit") return screen.end(), got.exit;
+        if (got.type !== "stdout" && got.type !== "stderr") continue;
+        const bytes = got.data !== undefined ? new TextEncoder().encode(got.data) : bytesOf(got.data_base64 ?? "");
+        const offset = got.offset ?? at[got.type];
+        if (offset > at[got.type]) screen.missing(got.type, offset - at[got.type]);
+        at[got.type] = offset + bytes.length;
+        screen.add(got.type, bytes);
+      }
+    } catch (e) {
+      if (v.signal.aborted || (e instanceof Error && "status" in e && Number(e.status) < 500) || tries >= 5) throw e;
+    }
+    await new Promise((r) => setTimeout(r, 500 * (tries + 1)));
+  }
+  return undefined;
+}
+
+/** Screen shows the end of an output. It draws at most once for each picture of the display. */
+class Screen {
+  private waiting: [string, string][] = [];
+  private length = 0;
+  private drawing = false;
+  private decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+
+  constructor(private readonly root: HTMLElement) {}
+
+  add(stream: "stdout" | "stderr", bytes: Uint8Array) {
+    this.put(stream, this.decoders[stream].decode(bytes, { stream: true }));
+  }
+
+  missing(stream: string, bytes: number) {
+    this.put("omitted", `\n[${bytes} bytes of ${stream} are gone]\n`);
+  }
+
+  end() {
+    for (const stream of ["stdout", "stderr"] as const) this.put(stream, this.decoders[stream].decode());
+  }
+
+  private put(kind: string, text: string) {
+    if (!text) return;
+    this.waiting.push([kind, text]);
+    if (this.drawing) return;
+    this.drawing = true;
+    setTimeout(() => this.draw(), 50);
+  }
+
+  private draw() {
+    this.drawing = false;
+    const atEnd = this.root.scrollTop + this.root.clientHeight >= this.root.scrollHeight - 8;
+    for (const [kind, text] of this.waiting.splice(0)) {
+      const shown = plain(text).slice(-kept);
+      const last = this.root.lastElementChild;
+      if (last?.className === kind && last.textContent!.length < 16 << 10) last.append(shown);
+      else this.root.append(h("span", { class: kind }, shown));
+      this.length += shown.length;
+      while (this.length > kept && this.root.firstElementChild !== this.root.lastElementChild) {
+        this.length -= this.root.firstElementChild!.textContent!.length;
+        this.root.firstElementChild!.remove();
+      }
+    }
+    if (atEnd) this.root.scrollTop = this.root.scrollHeight;
+  }
+}
