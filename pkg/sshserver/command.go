@@ -43,11 +43,20 @@ func (s *session) command(ctx context.Context, text string) {
 		err = p.Wait() // the client left meanwhile, and the process was killed
 	}
 	if err != nil {
-		s.fail(startStatus(err), err)
+		status := startStatus(err)
+		if isNoShell(err) {
+			err = errNoShell
+		}
+		s.hint(text, status)
+		s.fail(status, err)
 		return
 	}
 	s.run.started(p)
-	s.finish(p, s.await(p, named))
+	err = s.await(p, named)
+	if status := p.Status(); status != nil {
+		s.hint(text, status.Code)
+	}
+	s.finish(p, err)
 }
 
 func (s *session) start(ctx context.Context, text string, named bool) (*podapi.Process, error) {
@@ -61,6 +70,21 @@ func (s *session) start(ctx context.Context, text string, named bool) (*podapi.P
 		err = s.startCommand(c)
 	}
 	return c.Process, err
+}
+
+// errNoShell says more than that there is no sh.
+var errNoShell = errors.New("the sandbox has no shell: give a command of plain words, such as /path/program argument")
+
+// hint says what a client's program needs, if its other half is not in the sandbox.
+func (s *session) hint(text string, status int) {
+	program, _, _ := strings.Cut(text, " ")
+	switch {
+	case status != statusNotThere:
+	case program == "scp":
+		s.say("scp -O needs scp in the sandbox; without -O it needs nothing there")
+	case program == "rsync":
+		s.say("rsync needs rsync in the sandbox, too")
+	}
 }
 
 // startCommand starts a command with the session's environment and terminal.

@@ -225,3 +225,41 @@ func TestATerminalThatEndedStartsAnewUnderItsName(t *testing.T) {
 		}
 	}
 }
+
+func TestASandboxWithoutAShellRunsPlainCommandsAndSaysWhatItLacks(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	for command, want := range map[string]struct {
+		out, err string
+		status   int
+	}{
+		"/bin/echo a  b":                {"a b\n", "", 0},
+		"":                              {"", "the sandbox has no shell", 127},
+		"/bin/echo $HOME":               {"", "the sandbox has no shell", 127},
+		"scp -t .":                      {"", "without -O", 127},
+		"rsync --server -logDtpr . dir": {"", "rsync needs rsync in the sandbox", 127},
+	} {
+		s := open(t, c)
+		if err := s.Setenv("PATH", "/nowhere"); err != nil {
+			t.Fatal(err)
+		}
+		var out, stderr bytes.Buffer
+		s.Stdout, s.Stderr = &out, &stderr
+		start := func() error { return s.Start(command) }
+		if command == "" {
+			start = s.Shell
+		}
+		if err := start(); err != nil {
+			t.Fatal(err)
+		}
+		status := 0
+		if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); ok {
+			status = exit.ExitStatus()
+		}
+		if out.String() != want.out || !strings.Contains(stderr.String(), want.err) || status != want.status {
+			t.Errorf("%q: %q, %q, %d", command, &out, &stderr, status)
+		}
+	}
+	if out, err := open(t, c).CombinedOutput("scp -t /dev/null/none 2>/dev/null; exit 127"); !strings.Contains(string(out), "without -O") {
+		t.Errorf("with a shell: %q, %v", out, err)
+	}
+}
