@@ -10,7 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
-// Whether a process is one of a sandbox that has no agent any more.
+// A kinship says whether a process belongs to a sandbox that has no agent any more.
 type kinship int
 
 const (
@@ -21,11 +21,11 @@ const (
 	certain
 )
 
-// A family tells which processes are those of a sandbox. It is for one look at all processes.
+// A family tells which processes belong to a sandbox. It is for one look at all processes.
 type family struct {
 	place
 	processes procfs.FS
-	inSandbox bool // this process is: then markers are all that there is
+	inSandbox bool // whether this process runs in a sandbox itself: then only markers tell
 	groups    map[string]bool
 }
 
@@ -63,16 +63,17 @@ func (f *family) marks(pid int) bool {
 	return err == nil && dir == f.dir
 }
 
-// confined reports whether the kernel confines a process as it does the commands of sandboxes: one that has little to do
-// with podagent may have low limits, too.
+// confined reports whether the kernel confines a process as it does the commands of sandboxes: one that has
+// little to do with podagent may have low limits, too.
 func (f *family) confined(pid int) bool {
 	confined, err := f.processes.Confined(pid)
 	return err == nil && confined
 }
 
-// livesElsewhere reports whether a process is in what another sandbox alone has.
+// livesElsewhere reports whether a process is in a namespace or a control group that only another sandbox has.
 func (f *family) livesElsewhere(pid int) bool {
-	// A sandbox at the level landlock can make no namespaces. The processes of one in namespaces end with its process 1.
+	// A sandbox at the level landlock can make no namespaces. The processes of one in namespaces end with its
+	// process 1.
 	level := isolation.Level(f.Isolation.Mode)
 	if below, first, err := f.processes.InNamespaceBelow(pid); err == nil && below {
 		switch {

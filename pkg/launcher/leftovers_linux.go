@@ -113,8 +113,8 @@ func (k *killed) close() {
 	}
 }
 
-// killLeftovers looks at all processes once, and kills those that are certainly or doubtfully of the sandbox. It leaves out
-// processes of other users, which it cannot look at.
+// killLeftovers looks at all processes once, and kills those that belong to the sandbox, certainly or doubtfully. It
+// leaves out processes of other users, which it cannot look at.
 func killLeftovers(p place) (left [certain + 1]killed, err error) {
 	f := newFamily(p)
 	pids, err := f.processes.PIDs()

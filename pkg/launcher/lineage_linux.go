@@ -9,11 +9,12 @@ import (
 	"github.com/podagent/podagent/internal/mark"
 )
 
-// A lineage is a number that the processes of a sandbox bear in two hard limits, which no kernel uses any more
-// for what they say, as those of an exec do within it (mark_linux.go of the agent's package proc): RLIMIT_LOCKS
-// rises with the number, and RLIMIT_RTTIME falls. Descendants inherit both, whatever they do to their parents and
-// environment, and can only lower them. So they can blur the number, and never bear another one. The
-// numbers are random, and so many that two sandboxes do not share one.
+// A lineage is a number that all processes of a sandbox bear in two hard limits, which no kernel uses any more
+// for what they say: RLIMIT_LOCKS rises with the number, and RLIMIT_RTTIME falls. Descendants inherit both,
+// whatever they do to their parents and their environment, and can only lower them. So they can blur their
+// number, but never bear another one. Numbers are random, and so many that two sandboxes do not share one.
+//
+// In the same way the agent marks the processes of each exec (mark_linux.go of its package proc).
 const (
 	lineageNumbers = 1<<40 - 1 // from 1
 	// lineageStep leaves room below for the numbers of an agent's execs.

@@ -8,7 +8,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// The bounds of Local.Ephemeral: an agent and a few files, and more memory than there is.
+// The least and the most of Local.Ephemeral: an agent and a few files, and more memory than there is.
 const leastEphemeral, mostEphemeral = 1 << 20, mostMemory
 
 // checkEphemeral checks whether a new sandbox's files can be in memory, if they are to be.

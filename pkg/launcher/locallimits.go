@@ -16,7 +16,7 @@ const (
 	leastCPU, mostCPU             = 0.01, 1 << 16     // the kernel's least; more processors than there are
 )
 
-// checkLimits checks how new sandboxes are to be bounded. 0 is no bound.
+// checkLimits checks the limits of new sandboxes. 0 is none.
 func (l *Local) checkLimits() error {
 	for name, quantity := range l.Limits {
 		var least, most float64

@@ -109,7 +109,8 @@ func TestNamedLimitThatNothingKeepsIsRefused(t *testing.T) {
 	}
 }
 
-// groupsOf returns the directory of version 2 of control groups, and whether it has the controllers of processes and memory.
+// groupsOf returns the directory of version 2 of control groups, and whether it has the controllers of
+// processes and memory.
 func groupsOf(t *testing.T) (dir string, controllers bool) {
 	t.Helper()
 	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {

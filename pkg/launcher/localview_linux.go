@@ -19,8 +19,8 @@ var (
 	programDirs = []string{"/bin", "/boot", "/etc", "/gnu/store", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt", "/sbin", "/usr", "/var/lib/dpkg"}
 )
 
-// resolve gives the paths that an isolated sandbox has the names that they have now, without symbolic links:
-// its agent follows none, since another sandbox may have made it meanwhile. It refuses those that would lift the isolation.
+// resolve replaces the paths that an isolated sandbox has by those that they lead to now, since its agent follows
+// no symbolic links: another sandbox may have made them meanwhile. It refuses paths that would lift the isolation.
 func (p *place) resolve() error {
 	guard, err := p.newGuard()
 	if err != nil {
@@ -130,14 +130,16 @@ func (l *Local) agentPaths() (list []string) {
 
 func isOrBelow(path, dir string) bool { return path == dir || isBelow(path, dir) }
 
-// privateDirs are hidden from isolated sandboxes, even where they lie in paths of the system, as a home below /opt does.
+// privateDirs returns what is hidden from isolated sandboxes, even where it lies in paths of the system, such as a
+// home below /opt.
 func (p *place) privateDirs() ([]string, error) {
 	guard, err := p.newGuard()
 	return append(guard.homes, guard.state), err
 }
 
-// homeDirs returns the homes of the user, without symbolic links that can be followed: the one in the environment, which may be another's,
-// and the one that the system knows. Homes of users of the system, such as /usr/sbin, and / are none.
+// homeDirs returns the homes of the user, with symbolic links followed where they can be: the one in the
+// environment, which may be another user's, and the one that the system knows. It leaves out / and, for ordinary
+// users, directories of root, such as /usr/sbin, which are homes of services.
 func homeDirs() (list []string) {
 	homes := []string{os.Getenv("HOME")}
 	if u, err := user.LookupId(fmt.Sprint(os.Geteuid())); err == nil {

@@ -13,6 +13,9 @@
 // The sockets on which the agent serves are opened before, by their paths outside: inside there is no
 // path to them. Within rules of Landlock they are inherited. From namespaces nobody sees who calls, so the
 // first program accepts connections, and passes them on.
+//
+// The view is described once (view.go). For namespaces it becomes mounts (mounts, trees, masks), and for Landlock it
+// becomes rules (landlock). Each stage checks that it is where it is told to be (verify).
 package isolate
 
 import (

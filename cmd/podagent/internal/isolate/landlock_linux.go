@@ -16,7 +16,7 @@ import (
 )
 
 // becomeRestricted runs the program again in this one's place, with the files of the view alone. missing
-// is why it has no namespaces. It returns only if that fails.
+// says why it has no namespaces. It returns only if that fails.
 func becomeRestricted(view View, limits Limits, sockets []*os.File, missing error) error {
 	version, err := landlock.Version()
 	if err != nil {
@@ -132,9 +132,9 @@ func (v View) withoutHidden(files []landlock.File) (list []landlock.File) {
 	return list
 }
 
-// without returns rules for all that can be read below a directory but the secrets. What is added to it
-// later, beside a secret, cannot be read. If the directories that hold secrets are listable, so are those that are secret:
-// a rule is for all that is below.
+// without returns rules for all that can be read below a directory but the secrets. What somebody adds later beside
+// a secret cannot be read. With listable, the names in directories that hold secrets can be listed, and those in
+// secret directories, too: a rule is for all that is below.
 func without(dir string, secrets []string, listable bool) (list []landlock.File) {
 	holds := func(path string) bool {
 		return slices.ContainsFunc(secrets, func(s string) bool { return s == path || strings.HasPrefix(s, path+"/") })

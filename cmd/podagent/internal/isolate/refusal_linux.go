@@ -24,9 +24,9 @@ func unavailable(level string, err error) error {
 	return err
 }
 
-// isRefusal reports whether an error of building the level is the machine's refusal of it, which is one of a system call that
-// makes the level: an [os.SyscallError]. Errors of paths ([os.PathError]) never are: they are faults of the view,
-// and another sandbox may have made them, such as by chmod of a directory that this one is to read.
+// isRefusal reports whether an error says that the machine refuses the level. Only the system calls that make the
+// level can say so ([os.SyscallError]). Errors of paths ([os.PathError]) never do: they are faults of the view, and
+// another sandbox may have caused them, such as by chmod of a directory that this one is to read.
 func isRefusal(err error) bool {
 	call, ok := errors.AsType[*os.SyscallError](err)
 	return ok && refuses(call) || errors.Is(err, ErrUnavailable)

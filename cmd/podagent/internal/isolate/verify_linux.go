@@ -88,8 +88,8 @@ func verifyRoot() error {
 	return nil
 }
 
-// verifyHidden checks that the program cannot read the hidden directories of the machine: it cannot open them, or has masks
-// in their places.
+// verifyHidden checks that the program cannot read the hidden directories of the machine: it cannot open them, or
+// finds masks in their places.
 func (v View) verifyHidden() error {
 	for _, dir := range v.masked() {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

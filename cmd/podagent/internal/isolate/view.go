@@ -18,13 +18,14 @@ type View struct {
 	Workdir, Home, Temp string
 	// Readable are absolute paths that it can read, besides those of the system.
 	Readable []string
-	// Hidden are absolute paths, without symbolic links, of directories that are not part of the system even where they
-	// lie in its paths, such as a home below /opt. What of the above lies in them is there.
+	// Hidden are directories that are not there, even where they lie in paths of the system, such as a home below
+	// /opt: absolute paths without symbolic links. Those of the fields above that lie in a hidden directory are
+	// there all the same.
 	Hidden []string
 	// Links are absolute paths that are there as symbolic links to what they lead to, if the sandbox has that.
 	Links []string
-	// Ephemeral, if not 0, has what is in the sandbox's own directories in memory, up to so many bytes together. It goes with
-	// the program, and the directories of the machine stay empty. Only namespaces can do this.
+	// Ephemeral, if not 0, has the sandbox's own directories in memory, up to so many bytes together. Their files
+	// go with the program, and the directories of the machine stay empty. Only namespaces can do this.
 	Ephemeral int64
 }
 

@@ -73,8 +73,8 @@ type Options struct {
 	// OwnGroup says that the program's control group is that of the sandbox: only what
 	// belongs to it runs there. Without it [Manager.Usage] knows nothing.
 	OwnGroup bool
-	// ProcessLimit, if not 0, is the most processes and threads that the user of the processes may have, by a resource limit of
-	// each. The program itself may have more.
+	// ProcessLimit, if not 0, is the most processes and threads that the user of the processes may have, by a
+	// resource limit of each. The program itself may have more.
 	ProcessLimit int
 }
 

@@ -23,8 +23,8 @@ const (
 	lookAgain = 100 * time.Millisecond
 )
 
-// End kills all processes of the group at a path, wherever they went and whatever they are called, and removes the group. It
-// does nothing if there is none.
+// End kills all processes of the group at a path, wherever they went and whatever they are called, and
+// removes the group. It does nothing if there is none.
 func End(ctx context.Context, path string) error {
 	if !strings.HasPrefix(filepath.Base(path), prefix) {
 		return fmt.Errorf("%s is no control group of a sandbox", path)
