@@ -3,9 +3,12 @@
 package launcher_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
@@ -48,6 +51,43 @@ func TestSandboxesOutliveTheDescriptorsOfAnother(t *testing.T) {
 			other.run(t)
 			if other.errs[0] != nil || other.outputs[0] != "serves\n" {
 				t.Errorf("the other one: %q, %v", other.outputs[0], other.errs[0])
+			}
+		})
+	}
+}
+
+// A sandbox in namespaces takes a few of the machine's terminals, and leaves the others.
+func TestSandboxCannotTakeAllTerminals(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation = isolation.Mode(isolation.Namespaces)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	const greedy = `
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2)
+n = 0
+try:
+    while n < 4000: n += os.open("/dev/ptmx", os.O_RDWR) > 0
+except OSError as e: print(n, e.strerror)`
+	if got := output(t, s, "python3 -c '"+greedy+"'"); got != "128 No space left on device" {
+		t.Errorf("it has %q terminals", got)
+	}
+}
+
+// A sandbox cannot have the user wait who opens a file that the sandbox may read.
+func TestSandboxCannotLeaseWhatItReads(t *testing.T) {
+	dir := placeOfSecret(t)
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			l.Isolation, l.Readable = isolation.Mode(level), []string{dir}
+			s := launch(t, l, launcher.Spec{ID: "a"})
+			for _, kind := range []string{"F_RDLCK", "F_WRLCK"} {
+				lease := `import fcntl, sys; fcntl.fcntl(open(sys.argv[1]), fcntl.F_SETLEASE, fcntl.` + kind + `)`
+				out, err := s.Command(t.Context(), "python3", "-c", lease, filepath.Join(dir, "key")).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), "Invalid argument") {
+					t.Errorf("%s: %v, %s", kind, err, out)
+				}
 			}
 		})
 	}

@@ -139,6 +139,8 @@ var refused = map[string]string{
 	"fcntl for the thread":                "EPERM",
 	"F_SETOWN for the thread":             "EPERM",
 	"F_SETOWN for the thread, wide":       "EPERM",
+	"F_SETLEASE":                          "EINVAL",
+	"F_SETLEASE, wide":                    "EINVAL",
 	"FIOSETOWN for the thread":            "EPERM",
 	"SIOCSPGRP for the thread":            "EPERM",
 	"SIOCSPGRP for the thread, wide":      "EPERM",

@@ -49,6 +49,8 @@ const (
 	// foreign is the answer of a kernel that does not know a protocol. Programs that
 	// audit users (useradd) do without it then, but not after EPERM.
 	foreign = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
+	// invalid is the answer of file systems without leases, for which programs that want some are made.
+	invalid = unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL)
 )
 
 // always refuses a call whatever its arguments are.
@@ -150,6 +152,10 @@ func shield(tid, pid int) []rule {
 		// name the owner in memory, which a filter cannot read.
 		{unix.SYS_FCNTL, []step{
 			is(1, unix.F_SETOWN_EX, refuse),
+			// While there is a lease on a file, others wait who open it, for up to fs.lease-break-time: 45 s.
+			// To read it is enough to lease it.
+			is(1, unix.F_SETLEASE, invalid),
+			is(1, setDelegation, invalid),
 			isNot(1, unix.F_SETOWN, allow),
 			is(2, thread, refuse),
 			is(2, program, refuse),
@@ -162,6 +168,9 @@ func shield(tid, pid int) []rule {
 		always(unix.SYS_PIDFD_SEND_SIGNAL, missing), // programs fall back to kill
 	}
 }
+
+// setDelegation is F_SETDELEG of Linux 6.19, which leases directories, too.
+const setDelegation = 1024 + 16
 
 // fiosetown and siocspgrp are ioctls by which sockets get an owner. Programs use F_SETOWN.
 const (

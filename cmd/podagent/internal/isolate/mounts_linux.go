@@ -64,6 +64,10 @@ const (
 	shmMode  = "size=%d,nr_inodes=64k,mode=1777" // each file takes memory, too
 )
 
+// terminalMode lets a sandbox have 128 terminals at once, those of its callers among them. The machine has some 3000
+// for all (kernel.pty.max), and root's sandboxes have no more right to them than others.
+const terminalMode = "newinstance,ptmxmode=0666,mode=0620,max=128"
+
 const quiet = unix.MS_NOSUID | unix.MS_NODEV
 
 // buildRoot changes the program's root to one with what the view has.
@@ -216,7 +220,7 @@ func (v View) buildDev() error {
 		}
 	}
 	err := errors.Join(
-		mount("devpts", "./dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
+		mount("devpts", "./dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, terminalMode),
 		mount("tmpfs", "./dev/shm", "tmpfs", quiet, fmt.Sprintf(shmMode, shm)),
 	)
 	for name, target := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -118,6 +119,10 @@ int main(int argc, char **argv) {
 	say("F_SETOWN for the thread, wide", syscall(SYS_fcntl, fds[0], wide(F_SETOWN), wide(thread)));
 	say("fcntl for itself", fcntl(fds[0], F_SETOWN, self));
 	say("fcntl that asks", fcntl(fds[0], F_GETOWN));
+	int leased = memfd_create("leased", MFD_CLOEXEC);
+	say("F_SETLEASE", fcntl(leased, F_SETLEASE, F_WRLCK));
+	say("F_SETLEASE, wide", syscall(SYS_fcntl, leased, wide(F_SETLEASE), F_WRLCK));
+	say("F_GETLEASE", fcntl(leased, F_GETLEASE));
 	int sockets[2], count;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == -1)
 		return 1;
