@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -28,7 +29,7 @@ func (d *demo) runTests(ctx context.Context) error {
 		return d.exec(ctx, "Run a command", d.sandbox.Shell(ctx, "ls | wc -l"), 0)
 	}
 	c := d.sandbox.Command(ctx, "go", "test", pkg)
-	c.Env = append(d.goEnv, noNetwork)
+	c.Env = slices.Concat(d.goEnv, d.builtEnv, []string{noNetwork})
 	return d.exec(ctx, "Run tests, without the network", c, testTimeout)
 }
 

@@ -60,6 +60,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 func (d *demo) up(ctx context.Context) error {
 	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), Pod: d.pod}
 	command := []string{"orchestrator", "up", spec.ID}
+	command = append(command, d.upFlags...)
 	if d.settings != "" {
 		command = append([]string{"export", d.settings + ";"}, command...)
 	}

@@ -25,7 +25,7 @@ const listPackages = `{{if or .Standard .ForTest}}
 // tree is not a Go module, or if the sandbox has no go command.
 func (d *demo) testPackage(ctx context.Context) (string, error) {
 	c := d.sandbox.Command(ctx, "go", "list", "-e", "-test", "-deps", "-f", listPackages, "./...")
-	c.Env, c.Timeout = append(d.goEnv, noNetwork), testTimeout
+	c.Env, c.Timeout = slices.Concat(d.goEnv, []string{noNetwork}), testTimeout
 	list, err := c.Output()
 	if err != nil {
 		return "", ctx.Err()

@@ -10,28 +10,43 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // localBackend returns the backend whose sandboxes are on this machine. Those that are isolated may read
-// the user's Go, which is not always among the system's programs, and the modules that it has. They build all
-// anew: the go command must be able to write where it keeps what it has built.
+// the user's Go, which is not always among the system's programs, the modules that it has, and what it has
+// built, so that they need not build that anew. They cannot write there.
 func localBackend(mode isolation.Mode) backend {
 	l := &launcher.Local{Isolation: mode}
 	b := backend{launcher: l, title: "Start a sandbox on this machine", settings: "PODAGENT_BACKEND=local"}
 	if mode == isolation.Off {
 		return b
 	}
-	for _, name := range []string{"GOROOT", "GOMODCACHE"} {
-		out, err := exec.Command("go", "env", name).Output()
-		dir := strings.TrimSpace(string(out))
-		if info, statErr := os.Stat(dir); err == nil && statErr == nil && info.IsDir() {
-			l.Readable = append(l.Readable, dir)
+	for _, name := range []string{"GOROOT", "GOMODCACHE", "GOCACHE"} {
+		dir := goSetting(name)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		l.Readable = append(l.Readable, dir)
+		b.upFlags = append(b.upFlags, "--readable "+quote(dir))
+		if name == "GOCACHE" {
+			b.builtEnv = []string{name + "=" + dir, "GODEBUG=goindex=0"} // it would write an index there
+		} else {
 			b.goEnv = append(b.goEnv, name+"="+dir)
 		}
 	}
+	for _, name := range []string{"GOFLAGS", "GOEXPERIMENT", "CGO_ENABLED"} { // with others, nothing would have been built
+		if value := goSetting(name); value != "" {
+			b.builtEnv = append(b.builtEnv, name+"="+value)
+		}
+	}
 	return b
+}
+
+// goSetting returns a setting of the go command, empty without one.
+func goSetting(name string) string {
+	out, _ := exec.Command("go", "env", name).Output()
+	return strings.TrimSpace(string(out))
 }
 
 // escape shows that a command cannot read what is outside of the sandbox, nor reach another program of
@@ -54,20 +69,23 @@ func (d *demo) escape(ctx context.Context) error {
 		return err
 	}
 	defer server.Close()
-	if err := d.inVain(ctx, "Try to read a key of yours", d.sandbox.Command(ctx, "cat", key)); err != nil {
+	if err := d.inVain(ctx, "Try to read a key of yours", "cat "+quote(key)); err != nil {
 		return err
 	}
 	_, port, err := net.SplitHostPort(server.Addr().String())
 	if err != nil {
 		return err
 	}
-	reach := d.sandbox.Shell(ctx, fmt.Sprintf("bash -c 'echo hello >/dev/tcp/127.0.0.1/%s'", port))
-	return d.inVain(ctx, "Try to reach a server of yours", reach)
+	return d.inVain(ctx, "Try to reach a server of yours", fmt.Sprintf("bash -c 'echo hello >/dev/tcp/127.0.0.1/%s'", port))
 }
 
-// inVain runs a command, which must fail. That there is none does not count.
-func (d *demo) inVain(ctx context.Context, title string, c *podapi.Cmd) error {
+// inVain runs a script in the sandbox, which must fail there. Outside it must not.
+func (d *demo) inVain(ctx context.Context, title, script string) error {
+	c := d.sandbox.Shell(ctx, script)
 	return d.step(title, d.command("exec", execWords(c)...), func() error {
+		if err := exec.CommandContext(ctx, "sh", "-c", script).Run(); err != nil {
+			return fmt.Errorf("%s: outside of the sandbox it should have worked: %w", c, err)
+		}
 		if err := d.output(ctx, c); err != nil {
 			return err
 		}

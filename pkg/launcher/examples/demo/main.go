@@ -86,7 +86,9 @@ type backend struct {
 	// title is the title of the first step. settings makes the orchestrator use the
 	// same backend.
 	title, settings string
+	upFlags         []string // of the command line that makes such a sandbox
 	goEnv           []string // where isolated sandboxes have the user's Go
+	builtEnv        []string // where they have what that has built, and how: they cannot write there
 }
 
 // backendOf returns the backend that the flags name.
