@@ -100,6 +100,7 @@ var mayImport = map[string][]string{
 	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/opener", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch", "pkg/procfs"},
 	"pkg/procfs":                        {},
 	"pkg/procfs/procfstest":             {},
+	"pkg/fsops/checkpoint":              {"pkg/fsops/internal/globs"},
 	"pkg/fsops/internal/globs":          {},
 	"pkg/fsops/internal/linere":         {},
 	"pkg/fsops/internal/opener":         {"pkg/procfs"},

@@ -20,6 +20,7 @@ var mayNameProcfs = map[string][]string{
 	"cmd/podagent/internal/proc/command_linux.go":          {". /proc/self/fd/3"},
 	"pkg/fsops/writeunnamed_linux.go":                      {"/proc/self/fd", "/proc/self/fd/%d"},
 	"pkg/fsops/internal/walk/dir_linux.go":                 {"/proc/self/fd/"},
+	"pkg/fsops/checkpoint/apply_linux.go":                  {"/proc/self/fd/"},
 	"pkg/launcher/internal/limitgroup/limitgroup_linux.go": {"/proc/self/cgroup"}, // about this process itself
 	"pkg/launcher/agent_linux.go":                          {"/proc/self/fd/%d/%s"},
 	"cmd/podagent/internal/isolate/namespaces_linux.go": {
@@ -34,7 +35,7 @@ var mayNameProcfs = map[string][]string{
 	"cmd/podagent/internal/isolate/stage_linux.go":   {"/proc/self/fd/%d"},
 	// What the view of a sandbox has, which is not opened here.
 	"cmd/podagent/internal/isolate/landlock_linux.go": {"/proc"},
-	"cmd/podagent/internal/isolate/mounts_linux.go":   {"/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"},
+	"cmd/podagent/internal/isolate/mounts_linux.go":   {"/proc/self/fd", "/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2", "/proc/self/fd/%d"},
 	// The agent reads these about itself and the machine when it starts, below a root
 	// that tests replace.
 	"cmd/podagent/internal/proc/cgroup/cgroup_linux.go": {"proc/self/mountinfo", "proc/self/cgroup"},

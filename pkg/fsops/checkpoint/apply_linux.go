@@ -1,0 +1,377 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	errAppeared = errors.New("something was made there meanwhile")
+	errMoved    = errors.New("it was changed meanwhile")
+	errOlder    = errors.New("it is older than the checkpoint, which lacks it")
+	errInUse    = errors.New("there are files in it that stay")
+)
+
+// staged returns a name for a file that waits for its own.
+func (r *restorer) staged() string {
+	r.serial++
+	return r.token + strconv.Itoa(r.serial)
+}
+
+// remove removes what the checkpoint lacks, if that is proved to be newer.
+func (r *restorer) remove(parent int, path, name string, e *entry) error {
+	if r.leftOut[path] || r.exclude.Match(path, e.kind == directory) {
+		return nil
+	}
+	if e.kind == directory {
+		return r.removeDir(parent, path, name, e)
+	}
+	if err := r.mustBeNewer(parent, name); err != nil {
+		return err
+	}
+	aside := r.staged()
+	if err := rename(parent, name, aside, unix.RENAME_NOREPLACE); err != nil {
+		return gone(err)
+	}
+	if err := r.mustBeKnown(parent, aside, e); err != nil {
+		return errors.Join(err, rename(parent, aside, name, unix.RENAME_NOREPLACE))
+	}
+	r.changed++
+	return unix.Unlinkat(parent, aside, 0)
+}
+
+// gone turns the error of what is not there any more into none.
+func gone(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func (r *restorer) removeDir(parent int, path, name string, e *entry) error {
+	if r.mustBeNewer(parent, name) == nil {
+		r.newer++
+		defer func() { r.newer-- }()
+	}
+	fd, err := r.enter(parent, name, e.mode)
+	if err != nil {
+		return gone(err)
+	}
+	defer unix.Close(fd)
+	if err := r.dir(fd, path, e.hash, Hash{}); err != nil {
+		return err
+	}
+	switch err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); {
+	case errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST):
+		return errors.Join(errInUse, r.describe(parent, name, e))
+	case err != nil:
+		return gone(err)
+	}
+	r.changed++
+	return nil
+}
+
+// mustBeNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun.
+func (r *restorer) mustBeNewer(parent int, name string) error {
+	if isStaged(name) || r.newer > 0 {
+		return nil
+	}
+	var st unix.Statx_t
+	if err := statx(parent, name, &st); err != nil {
+		return gone(err)
+	}
+	if nanos(st.Ctime) < r.target.Time.UnixNano() {
+		return errOlder
+	}
+	return nil
+}
+
+// mustBeKnown returns an error unless a file is what the checkpoint of before has, so that nothing is lost with it.
+func (r *restorer) mustBeKnown(parent int, name string, e *entry) error {
+	var st unix.Statx_t
+	if err := statx(parent, name, &st); err != nil {
+		return err
+	}
+	switch uint32(st.Mode) & unix.S_IFMT {
+	case unix.S_IFREG:
+		return r.mustHaveContent(parent, name, &st)
+	case unix.S_IFLNK:
+		if target, err := readlink(parent, name); err != nil || e.kind == symlink && target != e.target {
+			return errMoved
+		}
+		return nil
+	case unix.S_IFIFO:
+		return nil
+	}
+	return errMoved
+}
+
+func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) error {
+	rec, ok := r.index[st.Ino]
+	if !ok || rec.bytes != int64(st.Size) || rec.mtime != nanos(st.Mtime) {
+		return errMoved
+	}
+	if rec.flags&racy == 0 {
+		return nil
+	}
+	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close()
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return err
+	}
+	only := &objects{hashOnly: true}
+	c := only.coder()
+	found, err := (&scan{ctx: noContext, objects: only}).content(c, file, &now)
+	if err == nil && found.hash != rec.hash {
+		err = errMoved
+	}
+	return err
+}
+
+// make makes what is not there.
+func (r *restorer) make(parent int, path, name string, e *entry) error {
+	switch e.kind {
+	case directory:
+		return r.makeDir(parent, path, name, e)
+	case hardLink:
+		r.links = append(r.links, link{path: path, target: e.target})
+		return nil
+	}
+	staged, err := r.stage(parent, e)
+	if err != nil {
+		return err
+	}
+	if err := rename(parent, staged, name, unix.RENAME_NOREPLACE); err != nil {
+		if errors.Is(err, unix.EEXIST) {
+			err = errAppeared
+		}
+		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
+	}
+	r.made(path, e)
+	return nil
+}
+
+// made notes that a file was made anew.
+func (r *restorer) made(path string, e *entry) {
+	r.changed++
+	if e.flags&linked != 0 {
+		r.again[path] = true
+	}
+}
+
+func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
+	if err := unix.Mkdirat(parent, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	fd, err := r.enter(parent, name, e.mode)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := r.dir(fd, path, Hash{}, e.hash); err != nil {
+		return err
+	}
+	r.changed++
+	return r.describe(parent, name, e)
+}
+
+// replace puts a file in the place of another one.
+func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
+	if eb.kind == hardLink {
+		r.links = append(r.links, link{path: path, target: eb.target, present: ea})
+		return nil
+	}
+	staged, err := r.stage(parent, eb)
+	if err != nil {
+		return err
+	}
+	if err := r.swap(parent, staged, name, ea); err != nil {
+		return err
+	}
+	r.made(path, eb)
+	return nil
+}
+
+// swap gives a staged file the name of one that goes.
+func (r *restorer) swap(parent int, staged, name string, present *entry) error {
+	if err := rename(parent, staged, name, unix.RENAME_EXCHANGE); err != nil {
+		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
+	}
+	if err := r.mustBeKnown(parent, staged, present); err != nil {
+		if back := rename(parent, staged, name, unix.RENAME_EXCHANGE); back != nil {
+			return errors.Join(err, fmt.Errorf("it is called %s now: %w", staged, back))
+		}
+		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
+	}
+	return unix.Unlinkat(parent, staged, 0)
+}
+
+// stage makes a file under a name of its own.
+func (r *restorer) stage(parent int, e *entry) (name string, err error) {
+	name = r.staged()
+	switch e.kind {
+	case regular:
+		err = r.stageFile(parent, name, e)
+	case symlink:
+		err = unix.Symlinkat(e.target, parent, name)
+	case fifo:
+		err = unix.Mknodat(parent, name, unix.S_IFIFO|0o600, 0)
+	}
+	if err == nil {
+		err = r.describe(parent, name, e)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(parent, name, 0)
+	}
+	return name, err
+}
+
+// stageFile makes a file with the content that an object has.
+func (r *restorer) stageFile(parent int, name string, e *entry) error {
+	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close()
+	if e.flags&holes == 0 {
+		return r.s.objects.fill(file, e.hash)
+	}
+	if err := file.Truncate(e.size); err != nil {
+		return err
+	}
+	to := newSparseReader(file, e.size)
+	if err := r.s.objects.writeTo(to, e.hash); err != nil {
+		return err
+	}
+	return to.whole()
+}
+
+// describe gives a file the mode, owner and time of an entry.
+func (r *restorer) describe(parent int, name string, e *entry) error {
+	fd, err := openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Uid != e.uid || st.Gid != e.gid {
+		// Only root may, and to groups of one's own.
+		_ = unix.Fchownat(fd, "", int(e.uid), int(e.gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if e.kind != symlink {
+		if err := chmod(fd, e.mode); err != nil {
+			return err
+		}
+	}
+	if err := setTime(fd, e.mtime); err != nil {
+		return err
+	}
+	// It may have other names, for which it is still what the scan found.
+	if rec, ok := r.index[st.Ino]; ok && rec.mtime == st.Mtim.Nano() {
+		rec.mtime = e.mtime
+		r.index[st.Ino] = rec
+	}
+	return nil
+}
+
+// setTime sets the modification time of what a descriptor names.
+func setTime(fd int, mtime int64) error {
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(mtime)}
+	return unix.UtimesNanoAt(fd, "", times, unix.AT_EMPTY_PATH)
+}
+
+// chmod changes the mode of what an O_PATH descriptor names.
+func chmod(fd int, mode uint32) error {
+	err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) { // before Linux 6.6
+		err = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
+	}
+	return err
+}
+
+// rename renames a file in its directory.
+func rename(dir int, from, to string, flags uint) error {
+	return unix.Renameat2(dir, from, dir, to, flags)
+}
+
+// findLinks adds the further names of files whose first names were made anew.
+func (r *restorer) findLinks(path string, h Hash) error {
+	pending := map[string]bool{}
+	for _, l := range r.links {
+		pending[l.path] = true
+	}
+	return r.s.objects.compare(noContext, path, Hash{}, h, func(p string, _, e *entry) error {
+		if e.kind == hardLink && r.again[e.target] && !pending[p] && r.scope.covers(p) {
+			present := *e
+			r.links = append(r.links, link{path: p, target: e.target, present: &present})
+		}
+		return nil
+	})
+}
+
+// link gives a file a further name.
+func (r *restorer) link(root int, l link) (err error) {
+	if r.keptPath[l.target] {
+		return fmt.Errorf("%q is not as in the checkpoint", l.target)
+	}
+	from, fromName, err := openParent(root, l.target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	to, name, err := openParent(root, l.path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	var a, b unix.Statx_t
+	if statx(from, fromName, &a) == nil && statx(to, name, &b) == nil && a.Ino == b.Ino {
+		return nil
+	}
+	var dir unix.Stat_t
+	if err := unix.Fstat(to, &dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, setTime(to, dir.Mtim.Nano())) }() // which was what it is to be
+	staged := r.staged()
+	if err := unix.Linkat(from, fromName, to, staged, 0); err != nil {
+		return err
+	}
+	r.changed++
+	if l.present != nil {
+		return r.swap(to, staged, name, l.present)
+	}
+	if err := rename(to, staged, name, unix.RENAME_NOREPLACE); err != nil {
+		return errors.Join(err, unix.Unlinkat(to, staged, 0))
+	}
+	return nil
+}
+
+// openParent opens the directory that a path is in, without following links.
+func openParent(root int, path string) (fd int, name string, err error) {
+	fd, err = unix.Dup(root)
+	parts := strings.Split(path, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if err != nil {
+			return -1, "", err
+		}
+		next, openErr := openat(fd, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		unix.Close(fd)
+		fd, err = next, openErr
+	}
+	return fd, parts[len(parts)-1], err
+}

@@ -1,0 +1,91 @@
+// Package checkpoint keeps states of a directory tree, and brings them back.
+//
+// A [Store] belongs to one tree. [Store.Create] records what is in the tree now: a
+// checkpoint. [Store.Restore] makes the tree, or some paths in it, what they were.
+//
+// Content is kept once, in objects that are named by their SHA-256. A directory is an
+// object, too: the list of what is in it, with the hashes of that, as in git. So what has
+// not changed between two checkpoints is shared. A checkpoint itself is a manifest, which
+// names the object of the tree, and its [ID] is the manifest's hash. Who keeps the ID
+// notices if anybody has changed anything of the checkpoint since: all that is read is
+// compared with its hash.
+//
+// A checkpoint has regular files with their holes, directories, symbolic links and hard
+// links, and FIFOs; their permissions, owners and modification times. It has neither
+// sockets and devices, extended attributes, nor what is mounted in the tree.
+//
+// Whether a file has changed is told by one stat: by its inode, its size, and its times. See
+// scan for where that is not enough.
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of this package. They come wrapped.
+var (
+	// ErrNotFound says that there is no such checkpoint: it never was, or was dropped.
+	ErrNotFound = errors.New("no such checkpoint")
+	// ErrCorrupt says that something in the store is missing, or is not what its hash
+	// says. The store can be written to by whoever can write to the tree.
+	ErrCorrupt = errors.New("the checkpoint is damaged")
+	// ErrTooLarge says that the tree, or a store, is beyond a bound of this package.
+	ErrTooLarge = errors.New("too large for a checkpoint")
+	// ErrNoRoom says that a checkpoint would take more than its share of what is free.
+	ErrNoRoom = errors.New("no room for a checkpoint")
+)
+
+// Hash is the SHA-256 of an object.
+type Hash [sha256.Size]byte
+
+// String returns the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// An ID names a checkpoint: 64 hexadecimal digits, the hash of its manifest.
+type ID string
+
+// ParseID returns the ID that a text is.
+func ParseID(text string) (ID, error) {
+	if _, err := parseHash(text); err != nil {
+		return "", fmt.Errorf("%q is no id of a checkpoint, which has %d hexadecimal digits", text, 2*sha256.Size)
+	}
+	return ID(text), nil
+}
+
+func parseHash(text string) (h Hash, err error) {
+	n, err := hex.Decode(h[:], []byte(text[:min(len(text), 2*len(h))]))
+	if err == nil && (n != len(h) || len(text) != 2*len(h) || hex.EncodeToString(h[:]) != text) {
+		err = errors.New("not a hash")
+	}
+	return h, err
+}
+
+// A Checkpoint describes a checkpoint.
+type Checkpoint struct {
+	ID ID
+	// Name is what it was created with, and may be empty. Several may have one name.
+	Name string
+	Time time.Time
+	// Files counts everything in it but directories; Bytes is the sum of the sizes of the
+	// regular files.
+	Files, Bytes int64
+	// Stored is how many bytes of the store were written for it.
+	Stored int64
+	// LeftOut says what the tree had besides, and why it is not in it.
+	LeftOut []LeftOut
+	// MoreLeftOut counts what LeftOut does not name, since there is too much.
+	MoreLeftOut int64
+	// Moving names files that changed whenever they were read. What the checkpoint has of
+	// them may never have been there at any one moment.
+	Moving []string
+}
+
+// LeftOut is a file that a checkpoint lacks.
+type LeftOut struct {
+	Path string
+	Why  string
+}

@@ -1,0 +1,172 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Remove drops a checkpoint, and what only it has.
+func (s *Store) Remove(ctx context.Context, id ID) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := s.manifest(id); err != nil && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if err := os.Remove(s.manifestPath(id)); err != nil {
+		return err
+	}
+	return s.collect(ctx)
+}
+
+// limit drops the oldest checkpoints if there are too many, some more than it must, so that it is
+// not needed again soon. It never drops the one that was just made.
+func (s *Store) limit(ctx context.Context, newest ID) error {
+	list, err := s.list()
+	if err != nil || len(list) <= s.opts.Max {
+		return err
+	}
+	keep := max(1, s.opts.Max-s.opts.Max/10)
+	for _, c := range oldestFirst(list) {
+		if len(list) <= keep {
+			break
+		}
+		if c.ID == newest {
+			continue
+		}
+		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
+			return err
+		}
+		list = list[1:]
+	}
+	return s.collect(ctx)
+}
+
+// oldestFirst returns checkpoints in the order in which they are dropped.
+func oldestFirst(list []Checkpoint) (order []Checkpoint) {
+	for _, named := range []bool{false, true} {
+		for _, c := range list {
+			if (c.Name != "") == named {
+				order = append(order, c)
+			}
+		}
+	}
+	return order
+}
+
+// dropOldest drops the older half of the checkpoints without a name, at least one, and reports whether there was any.
+// Those with a name are not dropped for a lack of room: a tree that is too large for the disk would take them all.
+func (s *Store) dropOldest(ctx context.Context) (bool, error) {
+	list, err := s.list()
+	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.Name != "" })
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	for _, c := range list[:(len(list)+1)/2] {
+		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
+			return false, err
+		}
+	}
+	return true, s.collect(ctx)
+}
+
+// collect removes the objects that no checkpoint has, and counts the others.
+func (s *Store) collect(ctx context.Context) error {
+	reached, err := s.reached(ctx)
+	if err != nil {
+		return err
+	}
+	s.counted = false
+	// The index knows objects that may go now.
+	if err := removeAny(filepath.Join(s.dir, indexFile)); err != nil {
+		return err
+	}
+	return s.sweep(ctx, func(h Hash) bool {
+		_, ok := reached[h]
+		return ok
+	})
+}
+
+// reached returns the objects of all checkpoints. What is below a damaged directory counts for nothing: nobody
+// can get at it.
+func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
+	list, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	reached := map[Hash]struct{}{}
+	var visit func(h Hash) error
+	visit = func(h Hash) error {
+		if _, ok := reached[h]; ok {
+			return ctx.Err()
+		}
+		reached[h] = struct{}{}
+		t, err := s.objects.tree(h)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		for i := range t {
+			switch t[i].kind {
+			case regular:
+				reached[t[i].hash] = struct{}{}
+			case directory:
+				if err := visit(t[i].hash); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for _, c := range list {
+		m, err := s.manifest(c.ID)
+		if err == nil {
+			err = visit(m.root().hash)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return reached, nil
+}
+
+// sweep removes the objects that are not kept, and counts the others.
+func (s *Store) sweep(ctx context.Context, keep func(Hash) bool) error {
+	used := int64(0)
+	err := filepath.WalkDir(s.objects.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		h, err := parseHash(filepath.Base(filepath.Dir(path)) + d.Name())
+		if err != nil || !keep(h) {
+			return os.Remove(path)
+		}
+		info, err := d.Info()
+		if err == nil {
+			used += info.Size()
+		}
+		return err
+	})
+	if err == nil {
+		s.objects.used.Store(used)
+		s.objects.checked.Store(used)
+		s.counted = true
+	}
+	return err
+}
+
+// count counts what the objects take, if nobody has yet.
+func (s *Store) count() error {
+	if s.counted {
+		return nil
+	}
+	return s.sweep(context.Background(), func(Hash) bool { return true })
+}

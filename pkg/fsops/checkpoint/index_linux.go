@@ -1,0 +1,103 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+)
+
+// An index says what the latest scan found in each file: where a stat tells that nothing
+// has changed, its hash need not be computed again. It is no part of any checkpoint. One
+// that is missing, damaged, or of before the machine was started costs time only.
+type index struct {
+	// Boot tells which start of the machine the index is of. After another start, what
+	// had been written shortly before may be gone, from files and objects alike.
+	boot    string
+	records []record // in the order of the scan
+	next    int      // the record that is likely to be asked for next
+	byInode map[uint64]int
+}
+
+// A record is what an index has of a file or directory.
+type record struct {
+	inode               uint64
+	ctime, mtime, bytes int64
+	hash                Hash
+	flags               byte
+}
+
+// racy is a flag of a record, besides those of an entry: the file may have changed since without its times telling.
+const racy = 1 << 7
+
+const (
+	indexHeader = "podagent index 1\n"
+	recordSize  = 8 + 8 + 8 + 8 + sha256.Size + 1
+	maxBoot     = 64
+)
+
+// find returns the record of an inode, nil if there is none.
+func (x *index) find(inode uint64) *record {
+	if x.next < len(x.records) && x.records[x.next].inode == inode {
+		x.next++
+		return &x.records[x.next-1]
+	}
+	if x.byInode == nil {
+		x.byInode = make(map[uint64]int, len(x.records))
+		for i := range x.records {
+			x.byInode[x.records[i].inode] = i
+		}
+	}
+	i, ok := x.byInode[inode]
+	if !ok {
+		return nil
+	}
+	x.next = i + 1
+	return &x.records[i]
+}
+
+func (x *index) encode() []byte {
+	b := slices.Grow([]byte(indexHeader), len(x.records)*recordSize+maxBoot+8)
+	b = appendText(b, x.boot[:min(len(x.boot), maxBoot)])
+	for i := range x.records {
+		r := &x.records[i]
+		b = binary.LittleEndian.AppendUint64(b, r.inode)
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.ctime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.mtime))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.bytes))
+		b = append(b, r.hash[:]...)
+		b = append(b, r.flags)
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+var errIndex = errors.New("not an index")
+
+func decodeIndex(b []byte) (*index, error) {
+	if len(b) < len(indexHeader)+4 || string(b[:len(indexHeader)]) != indexHeader {
+		return nil, errIndex
+	}
+	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.ChecksumIEEE(b) != sum {
+		return nil, errIndex
+	}
+	d := decoder{rest: b[len(indexHeader):]}
+	x := &index{boot: d.text(maxBoot)}
+	if d.err != nil || len(d.rest)%recordSize != 0 {
+		return nil, errIndex
+	}
+	x.records = make([]record, 0, len(d.rest)/recordSize)
+	for b := d.rest; len(b) > 0; b = b[recordSize:] {
+		r := record{
+			inode: binary.LittleEndian.Uint64(b),
+			ctime: int64(binary.LittleEndian.Uint64(b[8:])),
+			mtime: int64(binary.LittleEndian.Uint64(b[16:])),
+			bytes: int64(binary.LittleEndian.Uint64(b[24:])),
+			flags: b[recordSize-1],
+		}
+		copy(r.hash[:], b[32:])
+		x.records = append(x.records, r)
+	}
+	return x, nil
+}

@@ -1,0 +1,80 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// A manifest is what a checkpoint consists of besides objects. Paths in it are bytes, which
+// JSON has in base64.
+type manifest struct {
+	Format int       `json:"format"`
+	Tree   []byte    `json:"tree"` // the hash of the root's object
+	Name   string    `json:"name,omitempty"`
+	Time   time.Time `json:"time"`
+	Files  int64     `json:"files"`
+	Bytes  int64     `json:"bytes"`
+	Stored int64     `json:"stored"`
+	// Exclude are the patterns whose files it does not have.
+	Exclude     []string  `json:"exclude,omitempty"`
+	LeftOut     []leftOut `json:"leftOut,omitempty"`
+	MoreLeftOut int64     `json:"moreLeftOut,omitempty"`
+	Moving      [][]byte  `json:"moving,omitempty"`
+}
+
+type leftOut struct {
+	Path []byte `json:"path"`
+	Why  string `json:"why"`
+}
+
+const (
+	manifestFormat  = 1
+	maxManifestSize = 4 << 20
+	// maxNamed bounds how many files a checkpoint names as left out, or as moving.
+	maxNamed = 1000
+	// maxNamedPath bounds each of these names.
+	maxNamedPath = 1000
+)
+
+// encode returns the text of a manifest, and its hash.
+func (m *manifest) encode() ([]byte, ID, error) {
+	text, err := json.Marshal(m)
+	if err == nil && len(text) > maxManifestSize {
+		err = fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, maxManifestSize)
+	}
+	return text, ID(Hash(sha256.Sum256(text)).String()), err
+}
+
+// decodeManifest reads the text of the manifest with this ID.
+func decodeManifest(id ID, text []byte) (*manifest, error) {
+	if Hash(sha256.Sum256(text)).String() != string(id) {
+		return nil, fmt.Errorf("%w: its manifest is not the one that was written", ErrCorrupt)
+	}
+	m := new(manifest)
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(m); err != nil {
+		return nil, fmt.Errorf("%w: its manifest: %w", ErrCorrupt, err)
+	}
+	if m.Format != manifestFormat || len(m.Tree) != sha256.Size {
+		return nil, fmt.Errorf("%w: its manifest is of another version", ErrCorrupt)
+	}
+	return m, nil
+}
+
+// root is the entry of the tree's root, of which a checkpoint has the content alone.
+func (m *manifest) root() entry { return entry{kind: directory, hash: Hash(m.Tree)} }
+
+// describe returns what callers see.
+func (m *manifest) describe(id ID) Checkpoint {
+	c := Checkpoint{ID: id, Name: m.Name, Time: m.Time, Files: m.Files, Bytes: m.Bytes, Stored: m.Stored, MoreLeftOut: m.MoreLeftOut}
+	for _, l := range m.LeftOut {
+		c.LeftOut = append(c.LeftOut, LeftOut{Path: string(l.Path), Why: l.Why})
+	}
+	for _, path := range m.Moving {
+		c.Moving = append(c.Moving, string(path))
+	}
+	return c
+}

@@ -1,0 +1,298 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+)
+
+// rounds is how many random trees are tried; PODAGENT_CHECKPOINT_ROUNDS has more of them.
+const rounds = 200
+
+// Random trees come back as they were, content and all that describes it, however commands have changed them.
+func TestRandomTreesComeBack(t *testing.T) {
+	n := rounds
+	if text := os.Getenv("PODAGENT_CHECKPOINT_ROUNDS"); text != "" {
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for worker := range 4 {
+		t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			t.Parallel()
+			for round := worker; round < n && !t.Failed(); round += 4 {
+				seed := uint64(round) + 1
+				if n > rounds {
+					seed = rand.Uint64()
+				}
+				roundTrip(t, seed)
+			}
+		})
+	}
+}
+
+func roundTrip(t *testing.T, seed uint64) {
+	t.Helper()
+	g := newGarden(t, seed)
+	defer os.RemoveAll(filepath.Dir(g.root))
+	type state struct {
+		id   checkpoint.ID
+		what map[string]string
+	}
+	var states []state
+	for range 2 + g.N(3) {
+		for range 1 + g.N(25) {
+			g.grow()
+		}
+		c, err := g.store.Create(t.Context(), checkpoint.CreateOptions{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		states = append(states, state{c.ID, g.look()})
+	}
+	for range 3 {
+		for range g.N(10) {
+			g.grow()
+		}
+		s := states[g.N(len(states))]
+		if _, err := g.store.Restore(t.Context(), s.id, checkpoint.RestoreOptions{}); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if diff := cmp.Diff(s.what, g.look()); diff != "" {
+			t.Fatalf("seed %d: (-checkpoint +restored)\n%s", seed, diff)
+		}
+	}
+}
+
+// A garden is a tree that changes at random.
+type garden struct {
+	*rand.Rand
+	t     *testing.T
+	root  string
+	store *checkpoint.Store
+}
+
+func newGarden(t *testing.T, seed uint64) *garden {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "checkpoint-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &garden{Rand: rand.New(rand.NewPCG(seed, seed)), t: t, root: filepath.Join(dir, "tree")}
+	if err := os.Mkdir(g.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if g.store, err = checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *garden) N(n int) int { return g.IntN(n) }
+
+var names = []string{"a", "b", "c", "dir", "Größe", "not\xffutf8", "with space", "new\nline", "-dash", "z.go", ".hidden"}
+
+// pick returns a path in a directory that is there.
+func (g *garden) pick() string {
+	dirs := []string{g.root}
+	_ = filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	return filepath.Join(dirs[g.N(len(dirs))], names[g.N(len(names))])
+}
+
+// file returns the path of a regular file that is there, "" if there is none.
+func (g *garden) file() string {
+	var files []string
+	_ = filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) == 0 {
+		return ""
+	}
+	return files[g.N(len(files))]
+}
+
+// content is some bytes, which compress or not.
+func (g *garden) content() []byte {
+	size := []int{0, 1, 100, 5000, 70_000}[g.N(5)]
+	if g.N(40) == 0 {
+		size = 1<<20 + g.N(1<<20)
+	}
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(g.Uint32())
+	}
+	if g.N(2) == 0 {
+		b = bytes.Repeat([]byte("hay "), size/4)
+	}
+	return b
+}
+
+// grow changes something. What cannot be done is not done.
+func (g *garden) grow() {
+	p := g.pick()
+	switch g.N(14) {
+	case 0, 1, 2:
+		g.write(p)
+	case 3:
+		_ = os.Mkdir(p, 0o755)
+	case 4:
+		_ = os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[g.N(5)], p)
+	case 5:
+		if f := g.file(); f != "" {
+			_ = os.Link(f, p)
+		}
+	case 6:
+		_ = os.Rename(g.pick(), p)
+	case 7:
+		_ = os.RemoveAll(p)
+	case 8:
+		_ = unix.Mkfifo(p, 0o600)
+	case 9:
+		if info, err := os.Lstat(p); err == nil && info.Mode().Type() != fs.ModeSymlink {
+			_ = unix.Chmod(p, []uint32{0o600, 0o755, 0o4755, 0o1777, 0o400}[g.N(5)])
+		}
+	case 10:
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(g.Int64N(2e18) - 1e17)}
+		_ = unix.UtimesNanoAt(unix.AT_FDCWD, p, times, unix.AT_SYMLINK_NOFOLLOW)
+	case 11:
+		g.dig(p)
+	case 12:
+		g.writeMapped()
+	case 13:
+		g.edit()
+	}
+}
+
+// open opens a regular file for writing, nil if there cannot be one.
+func (g *garden) open(p string, flags int) *os.File {
+	file, err := os.OpenFile(p, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o644)
+	if err != nil {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil
+	}
+	return file
+}
+
+func (g *garden) write(p string) {
+	if file := g.open(p, os.O_TRUNC); file != nil {
+		defer file.Close()
+		_, _ = file.Write(g.content())
+	}
+}
+
+// dig makes a file with holes.
+func (g *garden) dig(p string) {
+	file := g.open(p, 0)
+	if file == nil {
+		return
+	}
+	defer file.Close()
+	for range g.N(4) {
+		_, _ = file.WriteAt(g.content(), g.Int64N(4<<20))
+	}
+	_ = file.Truncate(g.Int64N(6 << 20))
+}
+
+// writeMapped changes a file by memory that is mapped from it.
+func (g *garden) writeMapped() {
+	file, err := os.OpenFile(g.file(), os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return
+	}
+	mem, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	mem[g.N(len(mem))]++
+	if err := unix.Munmap(mem); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// edit changes a byte of a file, and sets its time back.
+func (g *garden) edit() {
+	path := g.file()
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	_, _ = file.WriteAt([]byte{byte(g.Uint32())}, g.Int64N(info.Size()))
+	_ = os.Chtimes(path, time.Time{}, info.ModTime())
+}
+
+// look describes everything in the tree.
+func (g *garden) look() map[string]string {
+	g.t.Helper()
+	what, firsts := map[string]string{}, map[uint64]string{}
+	var paths []string
+	err := filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
+		if path != g.root {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	slices.Sort(paths)
+	for _, path := range paths {
+		var st unix.Stat_t
+		err = errors.Join(err, unix.Lstat(path, &st))
+		text := fmt.Sprintf("%o %d:%d %d", st.Mode, st.Uid, st.Gid, st.Mtim.Nano())
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			content, readErr := os.ReadFile(path)
+			err = errors.Join(err, readErr)
+			text += fmt.Sprintf(" %d %x", len(content), sha256.Sum256(content))
+			if first := firsts[st.Ino]; first != "" {
+				text += " as " + first
+			} else {
+				firsts[st.Ino] = path
+			}
+			if st.Size > 1<<20 && st.Blocks*512 < st.Size/2 {
+				text += " with holes"
+			}
+		case unix.S_IFLNK:
+			target, readErr := os.Readlink(path)
+			err = errors.Join(err, readErr)
+			text += " -> " + target
+		}
+		what[strings.TrimPrefix(path, g.root+"/")] = text
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return what
+}

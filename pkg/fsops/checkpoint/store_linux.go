@@ -1,0 +1,327 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
+)
+
+// Options say how a [Store] works. The zero value is ready.
+type Options struct {
+	// Exclude are globs of files that no checkpoint has, as in [fsops.ArchiveOptions]. A
+	// restore leaves such files alone.
+	Exclude []string
+	// Max is how many checkpoints the store keeps: 1000 if it is 0. When there are more, the
+	// oldest go, those with a name last.
+	Max int
+	// Protected, if it is not nil, returns an error for a path, from the root of the tree, that a restore must not
+	// change. It is asked for each file that would be changed.
+	Protected func(path string) error
+	// Mapped, if it is not nil, returns the inodes of the files that processes map to
+	// write to them. See scan.
+	Mapped func() map[uint64]bool
+	// Boot tells one start of the machine from another. Without it, a store does not notice a crash of
+	// the machine.
+	Boot string
+}
+
+const defaultMax = 1000
+
+// A Store keeps the checkpoints of a tree. Its methods may be called concurrently, and wait for each other.
+// No two Stores may have one directory at a time.
+type Store struct {
+	dir, root string
+	opts      Options
+	exclude   globs.Set
+	objects   *objects
+
+	mu sync.Mutex
+	// counted says that objects.used has been counted.
+	counted bool
+}
+
+// The files of a store.
+const (
+	objectsDir   = "objects"
+	manifestsDir = "manifests"
+	temporaryDir = "tmp"
+	indexFile    = "index"
+	journalFile  = "journal"
+)
+
+// Open returns the store in the directory dir for the tree at root. It makes the directory if it is
+// missing. The two should be on one file system, which may share blocks of files between
+// them; dir must not be in the tree.
+//
+// A glob of opts.Exclude that is not valid is an error, and so is a directory that cannot be made.
+func Open(dir, root string, opts Options) (*Store, error) {
+	exclude, err := globs.NewSet(opts.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Max <= 0 {
+		opts.Max = defaultMax
+	}
+	s := &Store{dir: dir, root: root, opts: opts, exclude: exclude}
+	s.objects = &objects{dir: filepath.Join(dir, objectsDir), tmp: filepath.Join(dir, temporaryDir)}
+	// What an earlier process has not finished is worth nothing.
+	err = os.RemoveAll(s.objects.tmp)
+	for _, name := range []string{objectsDir, manifestsDir, temporaryDir} {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o700))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
+	}
+	return s, nil
+}
+
+// lock waits for the other calls.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	s.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	return s.mu.Unlock, nil
+}
+
+// CreateOptions say what a new checkpoint is like.
+type CreateOptions struct {
+	// Name is for people. It has up to 200 bytes.
+	Name string
+}
+
+const maxName = 200
+
+// Create makes a checkpoint of what is in the tree now.
+//
+// Commands may run meanwhile. A file that changes while it is read is read again; if it never keeps still,
+// Checkpoint.Moving names it. Files that appear, vanish or move meanwhile may be in the checkpoint or not.
+//
+// The store takes half of what is free at most. If a checkpoint needs more, the oldest ones without a name go;
+// if there are none, Create fails with [ErrNoRoom].
+func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	defer unlock()
+	c, _, err := s.create(ctx, opts)
+	if err != nil {
+		return c, fmt.Errorf("making a checkpoint: %w", err)
+	}
+	return c, s.limit(ctx, c.ID)
+}
+
+// create is Create for callers that hold the lock. It also returns what the scan found.
+func (s *Store) create(ctx context.Context, opts CreateOptions) (c Checkpoint, x *index, err error) {
+	if len(opts.Name) > maxName {
+		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
+	}
+	if err := s.count(); err != nil {
+		return c, nil, err
+	}
+	before := s.objects.used.Load()
+	found, x, err := s.scan(ctx, s.objects)
+	for errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) {
+		dropped, dropErr := s.dropOldest(ctx)
+		if !dropped || dropErr != nil {
+			return c, nil, errors.Join(noRoom(err), dropErr)
+		}
+		found, x, err = s.scan(ctx, s.objects)
+	}
+	if err != nil {
+		return c, nil, err
+	}
+	m := found.manifest(opts.Name, s.opts.Exclude)
+	m.Stored = max(0, s.objects.used.Load()-before)
+	id, err := s.writeManifest(m)
+	if err != nil {
+		return c, nil, err
+	}
+	// An index that cannot be written is the older one, which is as good.
+	_ = s.writeFile(indexFile, x.encode())
+	return m.describe(id), x, nil
+}
+
+func noRoom(err error) error {
+	if errors.Is(err, ErrNoRoom) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoRoom, err)
+}
+
+// found is the result of a scan.
+type found struct {
+	*scan
+	began        time.Time // by the clock that the times of files come from
+	tree         Hash
+	files, bytes int64
+}
+
+func (f *found) manifest(name string, exclude []string) *manifest {
+	return &manifest{
+		Format: manifestFormat, Tree: f.tree[:], Name: name, Time: f.began.UTC(), Files: f.files, Bytes: f.bytes,
+		Exclude: exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving,
+	}
+}
+
+// scan scans the tree, and stores its objects there.
+func (s *Store) scan(ctx context.Context, to *objects) (*found, *index, error) {
+	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, nil, &fs.PathError{Op: "open", Path: s.root, Err: err}
+	}
+	old, ok := s.readIndex()
+	// After a crash of the machine, objects may be there without all of their content.
+	to.suspect = !ok
+	sc := &scan{ctx: ctx, objects: to, old: old, exclude: s.exclude, all: timesTellLittle(fd), skip: s.id()}
+	if s.opts.Mapped != nil {
+		sc.mapped = s.opts.Mapped()
+	}
+	f := &found{scan: sc, began: fileClock()}
+	if f.tree, err = sc.run(fd); err != nil {
+		return nil, nil, err
+	}
+	x := &index{boot: s.opts.Boot}
+	for _, r := range sc.new {
+		if r.inode != 0 {
+			x.records = append(x.records, r)
+			f.bytes += r.bytes
+		}
+	}
+	f.files = int64(len(x.records))
+	to.suspect = false
+	return f, x, nil
+}
+
+// fileClock returns the time that a file would get that is changed now, or an earlier one.
+func fileClock() time.Time {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
+		return time.Now().Add(-tick)
+	}
+	return time.Unix(now.Unix())
+}
+
+// timesTellLittle reports whether the times of files do not tell that processes have changed them by
+// mapping them.
+func timesTellLittle(fd int) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) != nil || st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
+}
+
+// id tells the store's directory from others.
+func (s *Store) id() inodeID {
+	var st unix.Statx_t
+	if statx(unix.AT_FDCWD, s.dir, &st) != nil {
+		return inodeID{}
+	}
+	return inodeID{deviceOf(&st), st.Ino}
+}
+
+// readIndex returns the index of the last scan, and false if there is none of this start of the machine.
+func (s *Store) readIndex() (*index, bool) {
+	text, err := os.ReadFile(filepath.Join(s.dir, indexFile))
+	if err == nil {
+		if x, err := decodeIndex(text); err == nil && x.boot == s.opts.Boot {
+			return x, true
+		}
+	}
+	empty, err := filepath.Glob(filepath.Join(s.dir, manifestsDir, "*"))
+	return new(index), err == nil && len(empty) == 0
+}
+
+// writeFile makes or replaces a file of the store, so that it is there as a whole or not at all.
+func (s *Store) writeFile(name string, text []byte) error {
+	tmp := s.objects.temporary()
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil && name != indexFile {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(tmp, filepath.Join(s.dir, name))
+	}
+	if err != nil {
+		err = errors.Join(err, removeAny(tmp))
+	}
+	return err
+}
+
+func (s *Store) manifestPath(id ID) string { return filepath.Join(s.dir, manifestsDir, string(id)) }
+
+func (s *Store) writeManifest(m *manifest) (ID, error) {
+	text, id, err := m.encode()
+	if err == nil {
+		err = s.writeFile(filepath.Join(manifestsDir, string(id)), text)
+	}
+	return id, err
+}
+
+// manifest reads a checkpoint's manifest.
+func (s *Store) manifest(id ID) (*manifest, error) {
+	if _, err := ParseID(string(id)); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(s.manifestPath(id), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxManifestSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return decodeManifest(id, text)
+}
+
+// List returns the checkpoints, the oldest first. Manifests that are damaged are left out.
+func (s *Store) List(ctx context.Context) ([]Checkpoint, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return s.list()
+}
+
+func (s *Store) list() ([]Checkpoint, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, manifestsDir))
+	if err != nil {
+		return nil, err
+	}
+	var list []Checkpoint
+	for _, e := range entries {
+		id, err := ParseID(e.Name())
+		if err != nil {
+			continue
+		}
+		if m, err := s.manifest(id); err == nil {
+			list = append(list, m.describe(id))
+		}
+	}
+	slices.SortFunc(list, func(a, b Checkpoint) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(string(a.ID), string(b.ID)))
+	})
+	return list, nil
+}

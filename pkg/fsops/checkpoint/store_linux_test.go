@@ -1,0 +1,351 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+)
+
+// write makes files in a new tree, and returns it with its store.
+func plot(t *testing.T, files map[string]string, opts checkpoint.Options) (root string, s *checkpoint.Store) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "tree")
+	sow(t, root, files)
+	s, err := checkpoint.Open(filepath.Join(filepath.Dir(root), "store"), root, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, s
+}
+
+func sow(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for path, text := range files {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func create(t *testing.T, s *checkpoint.Store) checkpoint.Checkpoint {
+	t.Helper()
+	c, err := s.Create(t.Context(), checkpoint.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// reap returns the regular files of a tree.
+func reap(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, root+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A restore of some paths leaves the others alone, and its checkpoint of before brings all back.
+func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {
+	before := map[string]string{"a/x": "1", "a/y": "1", "b/x": "1", "c": "1"}
+	root, s := plot(t, before, checkpoint.Options{})
+	c := create(t, s)
+	after := map[string]string{"a/x": "2", "b/x": "2", "b/new": "2", "c": "2"}
+	sow(t, root, after)
+	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
+		t.Fatal(err)
+	}
+	changed := reap(t, root)
+	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"a/x", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a/x": "1", "b/x": "1", "c": "2"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.Restore(t.Context(), done.Before.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(changed, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	for _, path := range []string{"../tree/c", "/c", "", "a/../../c"} {
+		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{path}}); path != "" && !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+// What a checkpoint cannot have seen stays: files that are excluded or protected, sockets, and what is mounted.
+func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
+	root, s := plot(t, map[string]string{"kept.log": "1", "x": "1", "safe/x": "1"}, checkpoint.Options{
+		Exclude: []string{"*.log"},
+		Protected: func(path string) error {
+			if path == "safe/x" {
+				return fs.ErrPermission
+			}
+			return nil
+		},
+	})
+	socket := filepath.Join(root, "socket")
+	if err := unix.Mknod(socket, unix.S_IFSOCK|0o600, 0); err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	if len(c.LeftOut) != 1 || c.LeftOut[0].Path != "socket" {
+		t.Errorf("it left out %v", c.LeftOut)
+	}
+	sow(t, root, map[string]string{"kept.log": "2", "new.log": "2", "x": "2", "new": "2", "safe/x": "2"})
+	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "safe/x" {
+		t.Errorf("restoring: %+v, %v", done.Kept, err)
+	}
+	if diff := cmp.Diff(map[string]string{"kept.log": "2", "new.log": "2", "x": "1", "safe/x": "2"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := os.Lstat(socket); err != nil {
+		t.Error(err)
+	}
+}
+
+// An object that is damaged or gone is found before anything is changed.
+func TestDamagedObjectChangesNothing(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"gone":  os.Remove,
+		"short": func(path string) error { return os.Truncate(path, 1) },
+		"other": func(path string) error {
+			return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("other\x00"), 0))
+		},
+		"link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/hostname", path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+			c := create(t, s)
+			sow(t, root, map[string]string{"x": "2", "y": "2"})
+			objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store/objects/*/*"))
+			if err != nil || len(objects) != 2 {
+				t.Fatalf("%q, %v", objects, err)
+			}
+			for _, path := range objects {
+				if err := damage(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+				t.Errorf("restoring: %v", err)
+			}
+			if diff := cmp.Diff(map[string]string{"x": "2", "y": "2"}, reap(t, root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A manifest that was changed is not the one of its ID.
+func TestForgedManifestIsNoticed(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	c := create(t, s)
+	path := filepath.Join(filepath.Dir(root), "store/manifests", string(c.ID))
+	if err := os.WriteFile(path, []byte(`{"format":1}`), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("restoring: %v", err)
+	}
+	other := checkpoint.ID(strings.Repeat("0", 64))
+	if _, err := s.Restore(t.Context(), other, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("restoring another one: %v", err)
+	}
+	for _, id := range []checkpoint.ID{"", "../x", checkpoint.ID(strings.Repeat("A", 64))} {
+		if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{}); err == nil {
+			t.Errorf("%q is an ID", id)
+		}
+	}
+}
+
+// Nothing that a command writes during a restore is lost: it is there, or in the checkpoint of before.
+func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range strings.Fields("a b c d e f g h") {
+		files[name] = "first"
+	}
+	root, s := plot(t, files, checkpoint.Options{})
+	c := create(t, s)
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	written := make(map[string]string)
+	writer.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			for name := range files {
+				text := time.Now().String()
+				tmp := filepath.Join(root, "tmp")
+				if os.WriteFile(tmp, []byte(text), 0o644) == nil && os.Rename(tmp, filepath.Join(root, name)) == nil {
+					written[name] = text
+				}
+			}
+		}
+	})
+	var all []checkpoint.ID
+	for range 20 {
+		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
+			t.Error(err)
+		}
+		all = append(all, done.Before.ID)
+	}
+	stop()
+	writer.Wait()
+	now := reap(t, root)
+	for name, text := range written {
+		if now[name] != text && !inAny(t, root, s, all, name, text) {
+			t.Errorf("what was last written to %s is nowhere", name)
+		}
+	}
+}
+
+// inAny reports whether one of the checkpoints has a text in a file.
+func inAny(t *testing.T, root string, s *checkpoint.Store, ids []checkpoint.ID, name, text string) bool {
+	t.Helper()
+	for _, id := range ids {
+		if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{Paths: []string{name}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(filepath.Join(root, name)); string(got) == text {
+			return true
+		}
+	}
+	return false
+}
+
+// Old checkpoints go, and what only they have; those with a name go last.
+func TestOldestCheckpointsGo(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{Max: 10})
+	first, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last checkpoint.Checkpoint
+	for n := range 30 {
+		sow(t, root, map[string]string{"x": strings.Repeat("x", n)})
+		last = create(t, s)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) > 10 || list[0].ID != first.ID || list[len(list)-1].ID != last.ID {
+		t.Errorf("there are %d, %v", len(list), err)
+	}
+	objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store/objects/*/*"))
+	if err != nil || len(objects) > 2*len(list)+2 {
+		t.Errorf("there are %d objects of %d checkpoints, %v", len(objects), len(list), err)
+	}
+	if _, err := s.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got := reap(t, root)["x"]; got != "first" {
+		t.Errorf("it has %q", got)
+	}
+}
+
+// On a full disk, the tree and the checkpoints that there are stay whole.
+func TestFullDiskLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatalf("cannot mount tmpfs, for which this test needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	root := filepath.Join(dir, "tree")
+	files := map[string]string{"x": strings.Repeat("x", 1<<20), "y": "1"}
+	sow(t, root, files)
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: "kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := make([]byte, 16<<20)
+	for i := range big {
+		big[i] = byte(i * i >> 3)
+	}
+	_ = os.WriteFile(filepath.Join(root, "big"), big, 0o600) // until nothing is left
+	if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
+		t.Errorf("creating one: %v", err)
+	}
+	if err := os.Remove(filepath.Join(root, "big")); err != nil {
+		t.Fatal(err)
+	}
+	sow(t, root, map[string]string{"y": "2"})
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Errorf("restoring: %v", err)
+	}
+	if diff := cmp.Diff(files, reap(t, root)); diff != "" {
+		t.Error("it is not what it was")
+	}
+}
+
+// Diff tells what has changed, between two checkpoints and since one, and changes nothing.
+func TestDiffTellsWhatHasChanged(t *testing.T) {
+	root, s := plot(t, map[string]string{"gone/x": "1", "mod": "1", "same": "1", "type": "1", "chmod": "1"}, checkpoint.Options{})
+	a := create(t, s)
+	for _, path := range []string{"gone", "type"} {
+		if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sow(t, root, map[string]string{"mod": "2", "new/x": "2", "type/x": "2"})
+	if err := os.Chmod(filepath.Join(root, "chmod"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"gone": "removed", "gone/x": "removed", "mod": "modified", "new": "added", "new/x": "added",
+		"type": "retyped", "type/x": "added", "chmod": "changed",
+	}
+	check := func(name string, b checkpoint.ID) {
+		got := map[string]string{}
+		for d, err := range s.Diff(t.Context(), a.ID, b) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[d.Path] = d.How
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	check("now", "")
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Errorf("there are %d checkpoints, %v", len(list), err)
+	}
+	b := create(t, s)
+	check("two", b.ID)
+	if err := s.Remove(t.Context(), b.ID); err != nil {
+		t.Fatal(err)
+	}
+	check("after the other is removed", "")
+}
