@@ -39,7 +39,11 @@ func (r *restorer) remove(parent int, path, name string, e *entry) error {
 		return gone(err)
 	}
 	if err := r.mustBeKnown(parent, aside, e); err != nil {
-		return errors.Join(err, rename(parent, aside, name, unix.RENAME_NOREPLACE))
+		back := rename(parent, aside, name, unix.RENAME_NOREPLACE)
+		if errors.Is(back, unix.EEXIST) { // somebody has put another one there meanwhile
+			back = unix.Unlinkat(parent, aside, 0)
+		}
+		return errors.Join(err, back)
 	}
 	r.changed++
 	return unix.Unlinkat(parent, aside, 0)
@@ -204,16 +208,54 @@ func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
 
 // swap gives a staged file the name of one that goes.
 func (r *restorer) swap(parent int, staged, name string, present *entry) error {
-	if err := rename(parent, staged, name, unix.RENAME_EXCHANGE); err != nil {
+	ours, err := inodeOf(parent, staged)
+	if err == nil {
+		err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
+	}
+	if err != nil {
 		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
 	}
 	if err := r.mustBeKnown(parent, staged, present); err != nil {
-		if back := rename(parent, staged, name, unix.RENAME_EXCHANGE); back != nil {
-			return errors.Join(err, fmt.Errorf("it is called %s now: %w", staged, back))
-		}
-		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
+		return errors.Join(err, swapBack(parent, staged, name, ours))
 	}
 	return unix.Unlinkat(parent, staged, 0)
+}
+
+// swapBack gives the file that is called staged its name again, which the one with the inode ours has. Others may put
+// files there meanwhile: the last one stays.
+func swapBack(parent int, staged, name string, ours uint64) error {
+	replaced := map[uint64]bool{ours: true}
+	for range swapTries {
+		back, err := inodeOf(parent, staged)
+		if err == nil {
+			err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
+		}
+		if errors.Is(err, unix.ENOENT) { // the name has been removed meanwhile
+			return rename(parent, staged, name, unix.RENAME_NOREPLACE)
+		}
+		if err != nil {
+			return fmt.Errorf("it is called %s now: %w", staged, err)
+		}
+		now, err := inodeOf(parent, staged)
+		if err != nil {
+			return err
+		}
+		if replaced[now] {
+			return unix.Unlinkat(parent, staged, 0)
+		}
+		// Somebody has put another file there before it came back.
+		replaced[back] = true
+	}
+	return fmt.Errorf("it is called %s now, since its name never keeps still", staged)
+}
+
+// swapTries bounds how often others may get in between.
+const swapTries = 1000
+
+func inodeOf(parent int, name string) (uint64, error) {
+	var st unix.Statx_t
+	err := statx(parent, name, &st)
+	return st.Ino, err
 }
 
 // stage makes a file under a name of its own.
