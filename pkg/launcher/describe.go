@@ -31,8 +31,7 @@ type Description struct {
 	// Namespace holds the pod, Image is the agent's. A new pod has no Node and IP yet.
 	Namespace, Node, Image, IP string
 	Connection                 Connection // the way by which the launcher reaches the agent
-	// Bounds are the container's limits and protections in force, by name: "none", and "unknown" if only the
-	// node knows.
+	// Bounds are the container's limits and protections, by name: "none", and "unknown" if only the node knows.
 	Bounds map[string]string
 	// Phase is the pod's. Reason says in the cluster's words why it does not serve; empty if it does.
 	Phase, Reason string

@@ -29,8 +29,7 @@ type Kubernetes struct {
 	Namespace  string       // holds the sandboxes; empty means the context's, this pod's, or "default"
 	APIRate    int          // calls a second to the API server, twice as many at once; 0: Config's, or 500
 
-	// Connection is the way to agents. Empty: [ByExec] for a RuntimeClass gvisor*, runsc* or kata*, else
-	// [ByPortForward].
+	// Connection is the way to agents. Empty: [ByExec] for RuntimeClasses gvisor*, runsc*, kata*, else [ByPortForward].
 	Connection Connection
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // for [ByAddress]; nil: a zero [net.Dialer]'s
 

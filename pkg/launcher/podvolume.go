@@ -39,8 +39,7 @@ type Workspace struct {
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default, or else [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
-	// Owned makes the workdir belong to the pod's user, as tar, rsync and cp -a need, by an init container:
-	// docs/pods.md.
+	// Owned makes the workdir belong to the pod's user, for tar, rsync and cp -a, by an init container: docs/pods.md.
 	Owned bool `json:"owned,omitempty"`
 }
 
