@@ -152,6 +152,8 @@ func (c *sshConfig) settings() []string {
 		"GlobalKnownHostsFile none",
 		"StrictHostKeyChecking yes",
 		"UpdateHostKeys no",
+		// The fastest: this program computes ssh's first choice, ChaCha20, without the processor's help.
+		"Ciphers aes128-gcm@openssh.com,aes256-gcm@openssh.com",
 		"ForwardAgent no",
 		"ForwardX11 no",
 	}

@@ -106,6 +106,65 @@ func TestAFileThatExistsIsChangedInPlace(t *testing.T) {
 	}
 }
 
+// OpenSSH's scp writes so, and then sets the length.
+func TestAFileThatExistsIsReplacedByOneOfAnyLength(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	for _, size := range []int{257 << 20, 100, 0} { // the first is longer than what is changed in place
+		want := make([]byte, size)
+		copy(want, content(100))
+		if err := p.WriteFile(t.Context(), "f", content(200), 0); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile("f", os.O_WRONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.ReadFrom(bytes.NewReader(want))
+		if err = errors.Join(err, f.Truncate(int64(size)), f.Close()); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		p.has(t, "f", want)
+	}
+}
+
+func TestAFileThatExistsKeepsWhatIsNotWritten(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	for what, writes := range map[string][]struct {
+		at   int64
+		text string
+	}{
+		"nothing": {}, "the beginning": {{0, "new"}}, "all": {{0, "new"}, {3, "0123456789"}},
+		"backwards": {{4, "new"}, {0, "more"}}, "twice": {{0, "first"}, {0, "new"}}, "the middle": {{3, "new"}}, "a gap": {{0, "a"}, {5, "b"}},
+		"behind the end": {{12, "new"}},
+	} {
+		want := []byte("old content")
+		if err := p.WriteFile(t.Context(), "f", want, 0); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile("f", os.O_WRONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range writes {
+			if _, err := f.WriteAt([]byte(w.text), w.at); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if missing := int(w.at) + len(w.text) - len(want); missing > 0 {
+				want = append(want, make([]byte, missing)...)
+			}
+			copy(want[w.at:], w.text)
+		}
+		if err := f.Close(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got, err := p.ReadFile(t.Context(), "f"); string(got) != string(want) {
+			t.Errorf("%s: %q, want %q, %v", what, got, want, err)
+		}
+	}
+}
+
 func TestATransferThatIsCutLeavesWhatWasThere(t *testing.T) {
 	for what, cut := range map[string]func(*ssh.Client, io.Closer){
 		"the connection ends":              func(c *ssh.Client, _ io.Closer) { c.Close() },

@@ -100,6 +100,9 @@ func (f *files) openPending(r *sftp.Request, perm fs.FileMode) (pending, error) 
 	if !flags.Read && (!exists || flags.Trunc) {
 		return newStream(f.ctx, f.client, r.Filepath, opts)
 	}
+	if !flags.Read && !flags.Append {
+		return f.newOverwrite(r.Filepath, attr, opts)
+	}
 	var begin *fsops.Attr
 	if exists && !flags.Trunc {
 		begin = &attr
