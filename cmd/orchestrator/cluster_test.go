@@ -31,7 +31,7 @@ func TestClusterScripts(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			env := clusterEnv(t, c)
-			if base := filepath.Base(script); slices.Contains([]string{"keptpool.txtar", "pods.txtar", "remote.txtar"}, base) { // others have no right to claims
+			if base := filepath.Base(script); slices.Contains([]string{"editors.txtar", "keptpool.txtar", "pods.txtar", "remote.txtar"}, base) { // others have no right to claims
 				env["PODAGENT_STORAGE_CLASS"] = c.Storage(t, 3)
 			}
 			env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
