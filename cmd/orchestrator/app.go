@@ -75,6 +75,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, wo
 	if err != nil {
 		return err
 	}
+	missing := a.isMissing(spec.Workdir)
 	over := a.serveCheckout(&spec, e)
 	sandbox, err := l.Launch(ctx, spec)
 	over()
@@ -82,6 +83,9 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, wo
 		return &sandboxError{id: spec.ID, launching: true, err: a.keptIn(err)}
 	}
 	a.tellIsolation(sandbox)
+	if missing && sandbox.Created {
+		a.note("the workdir %s was not there, and is a new directory now", quote(spec.Workdir))
+	}
 	if why := sandbox.Start.Cold; why != "" {
 		a.note("sandbox %s has a new pod: %s", quote(sandbox.ID), why)
 	}

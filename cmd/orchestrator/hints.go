@@ -135,7 +135,7 @@ func message(err error) string {
 	}
 	exit, ok := errors.AsType[*podapi.ExitError](err)
 	if !ok {
-		return err.Error()
+		return localNames.Replace(err.Error())
 	}
 	switch exit.Reason {
 	case podapi.TimedOut:

@@ -57,6 +57,21 @@ func (a *app) localLauncher() (*launcher.Local, error) {
 	return l, nil
 }
 
+// localNames replaces the library's names of these flags in its messages.
+var localNames = strings.NewReplacer(
+	"Local.Isolation: ", "--isolation: ", "Local.Readable: ", "--readable: ",
+	"Local.Limits: ", "--limits: ", "of Local.Limits", "of --limits", "Local.Ephemeral: ", "--ephemeral: ",
+)
+
+// isMissing reports whether the workdir of a new sandbox of this machine is not there yet, and will be made.
+func (a *app) isMissing(workdir string) bool {
+	if a.backend.Value != onThisHost || workdir == "" {
+		return false
+	}
+	_, err := os.Stat(workdir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // tellIsolation says what keeps a new sandbox from this machine, and one that is there already if a new one
 // might be kept from it better, unless that level is asked for.
 func (a *app) tellIsolation(sandbox *launcher.Sandbox) {

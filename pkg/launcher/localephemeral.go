@@ -18,9 +18,9 @@ func (l *Local) checkEphemeral(spec *Spec) error {
 	case n == 0:
 		return nil
 	case n < leastEphemeral || n > mostEphemeral:
-		return fmt.Errorf("Local.Ephemeral: it is %d bytes: it is 0, or between %d and %d", n, leastEphemeral, mostEphemeral)
+		return fmt.Errorf("Local.Ephemeral: it is %s: it is 0, or between %s and %s", bytesText(n), bytesText(leastEphemeral), bytesText(mostEphemeral))
 	case !memory.IsZero() && memory.Value() < n:
-		return fmt.Errorf("Local.Ephemeral: %d bytes do not fit into the memory of Local.Limits, %s", n, memory.String())
+		return fmt.Errorf("Local.Ephemeral: %s does not fit into the memory of Local.Limits, %s", bytesText(n), memory.String())
 	case !l.isolation().MayBe(isolation.Namespaces):
 		return fmt.Errorf("Local.Ephemeral: only a sandbox in namespaces can have its files in memory, with a bound and an end: %w", ErrIsolation)
 	case spec.Workdir != "":
@@ -28,6 +28,8 @@ func (l *Local) checkEphemeral(spec *Spec) error {
 	}
 	return nil
 }
+
+func bytesText(n int64) string { return limitText(corev1.ResourceMemory, float64(n)) }
 
 // checkAdopted returns an error if a sandbox that exists has its files on disk, and they are to be in memory.
 func (l *Local) checkAdopted(ephemeral int64) error {

@@ -49,7 +49,7 @@ func (l *Local) drift(p *place) (drift []string) {
 func limitsText(limits namedLimits) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		list = append(list, fmt.Sprintf("%s=%v", name, limits[name]))
+		list = append(list, fmt.Sprintf("%s=%s", name, limitText(name, limits[name])))
 	}
 	return cmp.Or(strings.Join(list, ","), "unset")
 }

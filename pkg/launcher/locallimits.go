@@ -2,8 +2,10 @@ package launcher
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // ResourceProcesses names the number of processes and threads, in Local.Limits.
@@ -31,11 +33,19 @@ func (l *Local) checkLimits() error {
 			return fmt.Errorf("Local.Limits: %q is not cpu, memory or processes", name)
 		}
 		if n := quantity.AsApproximateFloat64(); n != 0 && !(least <= n && n <= most) {
-			return fmt.Errorf("Local.Limits: %s is %s: it is 0, or between %v and %v", name, quantity.String(), least, most)
+			return fmt.Errorf("Local.Limits: %s is %s: it is 0, or between %s and %s", name, quantity.String(), limitText(name, least), limitText(name, most))
 		}
 	}
 	if len(l.Limits) > 0 && !l.isolates() {
 		return fmt.Errorf("Local.Limits: a sandbox that nothing isolates could lift them: %w", ErrIsolation)
 	}
 	return nil
+}
+
+// limitText returns a limit as Local.Limits may have it, such as 64Mi.
+func limitText(name corev1.ResourceName, limit float64) string {
+	if name == corev1.ResourceMemory {
+		return resource.NewQuantity(int64(limit), resource.BinarySI).String()
+	}
+	return resource.NewMilliQuantity(int64(math.Round(limit*1000)), resource.DecimalSI).String()
 }

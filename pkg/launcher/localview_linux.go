@@ -87,13 +87,13 @@ func (g guard) refuses(path string, writable bool) string {
 			return dir + " is the kernel's, or has sockets of services"
 		}
 	}
-	if isOrBelow(path, g.state) || isOrBelow(g.state, path) {
-		return g.state + " has the launcher's state of all sandboxes, by which one could read others and choose no isolation"
-	}
 	for _, home := range g.homes {
 		if isOrBelow(home, path) {
 			return fmt.Sprintf("it is, or has in it, your home %s, with your keys and settings: name a directory in that", home)
 		}
+	}
+	if isOrBelow(path, g.state) || isOrBelow(g.state, path) {
+		return g.state + " has the launcher's state of all sandboxes, by which one could read others and choose no isolation"
 	}
 	for _, dir := range sharedDirs {
 		if isOrBelow(dir, path) {
