@@ -136,7 +136,8 @@ var errOff = fmt.Errorf("%s: commands are not confined, as requested", Network.N
 // with a fence if one is given. Files, unless they are nil, are the only ones that
 // commands can use, which every level requires. It finds out what the kernel can do by doing it on other
 // threads, which then end. If it can do nothing, or nothing is asked for, the thread is nil.
-// missing says why parts are missing. No level requires [Network]: whether the fence holds
+// missing says why parts are missing. A lack of something, such as descriptors, memory or ports, is an
+// error at every level. No level requires [Network]: whether the fence holds
 // is for the caller to look at.
 func Start(level Level, fence *Fence, files []landlock.File) (t *Thread, missing, err error) {
 	if level == Off {
@@ -145,7 +146,10 @@ func Start(level Level, fence *Fence, files []landlock.File) (t *Thread, missing
 		}
 		return nil, missing, nil
 	}
-	parts, missing := probe(fence, files)
+	parts, missing, err := probe(fence, files)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot confine commands: %w", err)
+	}
 	needs := level.needs()
 	if files != nil {
 		needs |= Files

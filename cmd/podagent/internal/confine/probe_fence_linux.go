@@ -61,7 +61,11 @@ func (w ways) check() error {
 		{"MPTCP", unix.EPROTONOSUPPORT, func() error { return socket(unix.SOCK_STREAM, unix.IPPROTO_MPTCP) }},
 		{"connecting to a port that it lets pass", nil, w.open.connect},
 	} {
-		if err := try.do(); !errors.Is(err, try.want) {
+		switch err := try.do(); {
+		case errors.Is(err, try.want):
+		case isLack(err):
+			return fmt.Errorf("%s: %w", try.name, err)
+		default:
 			return fmt.Errorf("%s: %v, want %v", try.name, err, try.want)
 		}
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 // probe returns the parts that the kernel offers and that do what they should, and why
-// others are missing. Where the kernel offers all of them, one thread shows that.
-func probe(fence *Fence, files []landlock.File) (parts Parts, missing error) {
+// others are missing. Where the kernel offers all of them, one thread shows that. An error is a
+// lack of something, which says nothing of what the kernel offers.
+func probe(fence *Fence, files []landlock.File) (parts Parts, missing, err error) {
 	all := end - 1
 	if fence == nil {
 		all &^= Network
@@ -22,20 +23,34 @@ func probe(fence *Fence, files []landlock.File) (parts Parts, missing error) {
 	if files == nil {
 		all &^= Files
 	}
-	if (boundary{all, fence, files}).try() == nil {
-		return all, nil
+	if err := (boundary{all, fence, files}).try(); err == nil || isLack(err) {
+		return all, nil, err
 	}
 	for part := NoNewPrivs; part <= all; part <<= 1 {
 		if part.needs()&^parts != 0 {
 			continue
 		}
-		if err := (boundary{parts | part, fence, files}).try(); err != nil {
+		switch err := (boundary{parts | part, fence, files}).try(); {
+		case err == nil:
+			parts |= part
+		case isLack(err):
+			return 0, nil, err
+		default:
 			missing = errors.Join(missing, err)
-			continue
 		}
-		parts |= part
 	}
-	return parts, missing
+	return parts, missing, nil
+}
+
+// lacks are errors of what others can use up, such as other sandboxes of the machine, and give back. A boundary that
+// had fewer parts then would be weaker at their whim.
+var lacks = []error{
+	unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.EAGAIN, unix.ENOSPC, unix.EDQUOT,
+	unix.EADDRINUSE, unix.EADDRNOTAVAIL, // no free port
+}
+
+func isLack(err error) bool {
+	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // try puts a thread within the boundary, and checks that each of its parts holds. The
