@@ -216,7 +216,7 @@ web: ## build the page of the console from its sources in pkg/gateway/console/we
 	@$(call buildweb,$(CURDIR)/pkg/gateway/console/dist)
 
 screenshots: ## take the pictures of the console in docs/console
-	PODAGENT_SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -count=1 -run TestScreenshots ./pkg/gateway/console
+	mkdir -p docs/console && PODAGENT_SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -count=1 -run TestConsoleInABrowser ./pkg/gateway/console
 
 verify: ## fail if the generated code, the page of contracts, the gateway's description, the console or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint

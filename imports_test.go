@@ -74,6 +74,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/e2b":                   {"pkg/egress", "pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/audit":                 {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/console":               {"pkg/gateway"},
+	"pkg/gateway/console/consoletest":   {},
 	"pkg/gateway/metrics":               {"pkg/egress", "pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},
 	"pkg/gateway/sshport":               {"internal/delay", "pkg/gateway", "pkg/sshserver"},
 	"pkg/gateway/tracing":               {"pkg/gateway", "pkg/launcher", "pkg/launcher/launchtrace"},

@@ -26,7 +26,7 @@ async function watch(v: View, list: HTMLElement) {
     const c = JSON.parse(line.slice(5)) as { path?: string; path_base64?: string; time?: string; status?: number; class?: string; detail?: string };
     if (kind === "error") throw new Problem(c.status ?? 502, c.class ?? "", c.detail ?? "the watch ended");
     const path = shown(encode(c.path ?? (c.path_base64 === undefined ? "" : undefined), c.path_base64));
-    list.prepend(h("tr", {}, h("td", {}, new Date(c.time ?? Date.now()).toLocaleTimeString()), h("td", {}, kind), h("td", {}, path)));
+    list.prepend(h("tr", {}, h("td", {}, new Date(c.time ?? Date.now()).toLocaleTimeString()), h("td", {}, kind), h("td", { class: "name" }, path)));
     while (list.children.length > kept) list.lastElementChild!.remove();
   }
 }

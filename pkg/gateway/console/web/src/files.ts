@@ -85,7 +85,7 @@ function rowOf(v: View, dir: string, e: Entry): HTMLTableRowElement {
     h("td", {}, e.type === "file" ? size(e.size) : ""),
     h("td", { class: "wide" }, new Date(e.mtime).toLocaleString()),
     h("td", { class: "wide" }, e.mode),
-    h("td", { class: "row end" }, e.type === "file" && save(v, path, name)),
+    h("td", {}, h("div", { class: "row end" }, e.type === "file" && save(v, path, name))),
   );
 }
 

@@ -14,7 +14,7 @@ export function showList(main: HTMLElement, signal: AbortSignal) {
   const draw = () => {
     const words = filter.value.toLowerCase().split(/\s+/);
     const some = all.filter((s) => words.every((w) => textOf(s).includes(w)));
-    count.textContent = some.length === all.length ? `${all.length} sandboxes` : `${some.length} of ${all.length} sandboxes`;
+    count.textContent = some.length === all.length ? number(all.length) : `${some.length} of ${number(all.length)}`;
     const next = some.map((s) => {
       const text = JSON.stringify(s);
       const before = seen.get(s.id);
@@ -49,6 +49,8 @@ export function showList(main: HTMLElement, signal: AbortSignal) {
   poll(signal, 3000, load);
 }
 
+const number = (n: number) => (n === 1 ? "1 sandbox" : `${n} sandboxes`);
+
 const labelsOf = (s: Sandbox) => Object.entries(s.labels ?? {}).map(([name, value]) => `${name}=${value}`);
 
 const textOf = (s: Sandbox) => [s.id, s.state, ...labelsOf(s)].join(" ").toLowerCase();
@@ -67,8 +69,8 @@ function rowOf(s: Sandbox, changed: () => Promise<void>): HTMLTableRowElement {
     h("td", {}, badge(s.state)),
     h("td"),
     h("td"),
-    h("td", { class: "wide" }, ...labelsOf(s).map((l) => h("span", { class: "label" }, visible(l)))),
-    h("td", { class: "row end" }, ...actions(s, changed)),
+    h("td", { class: "wide name" }, ...labelsOf(s).map((l) => h("span", { class: "label" }, visible(l)))),
+    h("td", {}, h("div", { class: "row end" }, ...actions(s, changed))),
   );
   age(row, s);
   return row;

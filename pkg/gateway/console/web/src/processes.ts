@@ -72,6 +72,6 @@ function rowOf(v: View, p: Process, chosen: boolean): HTMLTableRowElement {
     h("td", {}, h("span", { class: "state " + (p.exit ? (p.exit.code ? "wrong" : "ended") : "running") }, endOf(p.exit))),
     h("td", { class: "wide" }, since(p.started_at) + " ago"),
     h("td", { class: "wide" }, size(p.stdout_bytes + p.stderr_bytes)),
-    h("td", { class: "row end" }, ...(p.exit ? [] : [signal(15, "Terminate"), signal(9, "Kill")])),
+    h("td", {}, h("div", { class: "row end" }, ...(p.exit ? [] : [signal(15, "Terminate"), signal(9, "Kill")]))),
   );
 }

@@ -2,7 +2,8 @@
 // step goes to standard output, a line of JSON each: its name, and what was wrong.
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { steps } from "./steps.mjs";
+import { pictures } from "./pictures.mjs";
+import * as all from "./steps.mjs";
 
 const plan = JSON.parse(readFileSync(0, "utf8"));
 const browser = await chromium.launch({
@@ -30,8 +31,9 @@ page.on("request", (r) => {
   if (!r.url().startsWith(plan.origin) && !r.url().startsWith("blob:" + plan.origin)) faults.push("request: " + r.url());
 });
 
+const steps = plan.screenshots ? { pictures } : all.steps;
 for (const [name, step] of Object.entries(steps)) {
-  if (plan.only && !plan.only.includes(name)) continue;
+  if (plan.only?.length && !plan.only.includes(name)) continue;
   let wrong = "";
   try {
     await step({ page, context, browser, plan, faults });
