@@ -123,7 +123,8 @@ const (
 	treeFile  = 4 << 10
 )
 
-func streamTree(b *testing.B, p *pod) {
+// makeTree makes the tree on this machine, and returns its path.
+func makeTree(b *testing.B) string {
 	local := filepath.Join(b.TempDir(), "tree")
 	for i := range treeFiles {
 		dir := filepath.Join(local, strconv.Itoa(i/100))
@@ -134,6 +135,11 @@ func streamTree(b *testing.B, p *pod) {
 			b.Fatal(err)
 		}
 	}
+	return local
+}
+
+func streamTree(b *testing.B, p *pod) {
+	local := makeTree(b)
 	// Each copy has a new name: ext4 takes ten times as long to create files where
 	// it has just removed some.
 	n, name := 0, ""
