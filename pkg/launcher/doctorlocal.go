@@ -31,6 +31,7 @@ type localPatient struct {
 var localChecks = []check[*localPatient]{
 	{name: "sandbox", run: (*localPatient).checkSandbox},
 	{name: "isolation", needs: []string{"sandbox"}, run: (*localPatient).checkIsolation},
+	{name: "limits", needs: []string{"sandbox"}, run: (*localPatient).checkLimits},
 	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
 	{name: checkEgress, needs: []string{"sandbox"}, run: (*localPatient).checkEgress},
 	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
@@ -86,6 +87,29 @@ func (p *localPatient) checkIsolation(context.Context) Finding {
 		return warned(errors.New(said), "Leave --isolation none out.")
 	}
 	return passed("%s", said)
+}
+
+// checkLimits says what limits the sandbox as a whole, and what would limit its memory.
+func (p *localPatient) checkLimits(context.Context) Finding {
+	return limitsFinding(p.sandbox.Isolation, os.Geteuid() == 0)
+}
+
+func limitsFinding(is isolation.Info, root bool) Finding {
+	if is.Level == isolation.None {
+		return Finding{Verdict: NotChecked, Detail: "a sandbox that nothing isolates has none"}
+	}
+	advice := `Start this program by "systemd-run --user --scope", or as root.`
+	if root {
+		advice = "Let this program make control groups of version 2 with the controllers memory and pids: a container needs a /sys/fs/cgroup that can be written to."
+	}
+	advice += " docs/isolation.md says more."
+	switch is.Limiter {
+	case isolation.ControlGroup:
+		return passed("a control group limits its processes and memory")
+	case isolation.ResourceLimits:
+		return warned(fmt.Errorf("resource limits limit its processes, and nothing its memory, because %s", is.NoControlGroup), advice)
+	}
+	return warned(fmt.Errorf("nothing limits its processes and memory, because %s", is.NoControlGroup), advice)
 }
 
 // isolationCauses are why sandboxes are not isolated, or bounded, as they could be, by words of the reason.

@@ -22,6 +22,8 @@ func (k *Kubernetes) CreatePod(ctx context.Context, spec Spec) (abandon func(con
 // IdentityFile is what the tests of identities call.
 var IdentityFile = identityFile
 
+var LimitsFinding = limitsFinding
+
 // CurrentKey returns the public half of the newest version.
 func CurrentKey(r ring) string { return r[0].AuthorizedKey().String() }
 
