@@ -2,9 +2,11 @@ package launcher
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/limitgroup"
@@ -33,5 +35,25 @@ func TestAgentLearnsThatLimitsWereNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What others have used up, such as processes, is there again later. A sandbox does not go without its control group for
+// that, as it does where the system refuses it one.
+func TestLackLeavesNoSandboxWithoutItsControlGroup(t *testing.T) {
+	for _, test := range []struct {
+		why  error
+		lack bool
+	}{
+		{&os.PathError{Op: "fork/exec", Path: "podagent", Err: unix.EAGAIN}, true},
+		{&os.PathError{Op: "open", Path: "cgroup.procs", Err: unix.EMFILE}, true},
+		{&os.PathError{Op: "mkdir", Path: "podagent-a", Err: unix.ENOMEM}, true},
+		{&os.PathError{Op: "mkdir", Path: "podagent-a", Err: unix.EAGAIN}, false}, // cgroup.max.descendants
+		{&os.PathError{Op: "fork/exec", Path: "podagent", Err: unix.EBUSY}, false},
+		{&os.PathError{Op: "access", Path: "cgroup.procs", Err: unix.EACCES}, false},
+	} {
+		if _, err := (namedLimits{}).withoutGroup(test.why); (err != nil) != test.lack || test.lack && !errors.Is(err, test.why) {
+			t.Errorf("after %v: %v", test.why, err)
+		}
 	}
 }

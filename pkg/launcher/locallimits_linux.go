@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,9 +74,23 @@ func (p *place) newLimiter(isolated bool) (r limiter, err error) {
 	return r, nil
 }
 
-// withoutGroup returns what limits the agent if there is no control group, and why there is none.
+// withoutGroup returns what limits the agent if there is no control group, and why there is none. After a lack it
+// returns an error: who tries again gets the group.
 func (named namedLimits) withoutGroup(why error) (r limiter, err error) {
+	if isLack(why) {
+		return r, fmt.Errorf("starting it in its control group: %w", why)
+	}
 	return r, r.tell(named, []limitgroup.Controller{limitgroup.Memory, limitgroup.Processes, limitgroup.CPU}, fmt.Errorf("it gets no control group: %w", why))
+}
+
+// isLack reports whether something was missing for a control group that others can use up, such as other sandboxes of the
+// user, and give back. That there may be no more groups, of which mkdir says EAGAIN, is a setting of the machine.
+func isLack(err error) bool {
+	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "mkdir" && errors.Is(path, unix.EAGAIN) {
+		return false
+	}
+	lacks := []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOSPC, unix.EDQUOT}
+	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // any reports whether somebody has named a limit.
