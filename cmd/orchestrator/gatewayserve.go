@@ -110,8 +110,9 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, ssh *ssh
 		URL     string `json:"url"`
 		Health  string `json:"health_url,omitempty"`
 		SSH     string `json:"ssh_url,omitempty"`
+		HostKey string `json:"ssh_host_key,omitempty"`
 		Console string `json:"console_url,omitempty"`
-	}{URL: "http://" + listener.Addr().String(), SSH: ssh.url()}
+	}{URL: "http://" + listener.Addr().String(), SSH: ssh.url(), HostKey: ssh.hostKey()}
 	if o.pair != nil {
 		where.URL = "https://" + listener.Addr().String()
 	}
@@ -123,7 +124,7 @@ func (a *app) printGateway(listener net.Listener, health *healthServer, ssh *ssh
 		a.note("operators find /healthz, /readyz and /metrics at %s", where.Health)
 	}
 	if ssh != nil {
-		a.note("SSH is at %s, with the host key %s", where.SSH, ssh.fingerprint())
+		a.note("SSH is at %s, with the host key %s (%s)", where.SSH, where.HostKey, ssh.fingerprint())
 	}
 	if o.console {
 		where.Console = webconsole.URL(cmp.Or(o.consoleAt, where.URL))

@@ -33,10 +33,12 @@ import (
 type gatewayProgram struct {
 	*testing.T
 	*exec.Cmd
-	URL    string `json:"url"`
-	Health string `json:"health_url"`
-	client *http.Client
-	end    func() int // waits for its end, and returns the exit status
+	URL     string `json:"url"`
+	Health  string `json:"health_url"`
+	SSH     string `json:"ssh_url"`
+	HostKey string `json:"ssh_host_key"` // as known_hosts has it
+	client  *http.Client
+	end     func() int // waits for its end, and returns the exit status
 }
 
 const gatewayTestToken = "token-for-tests-only"

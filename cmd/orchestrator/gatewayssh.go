@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
@@ -121,6 +122,14 @@ func (s *sshService) url() string {
 		return ""
 	}
 	return "ssh://" + s.listener.Addr().String()
+}
+
+// hostKey returns the host key as known_hosts has it; "" if SSH is not served.
+func (s *sshService) hostKey() string {
+	if s == nil {
+		return ""
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key)))
 }
 
 func (s *sshService) fingerprint() string { return ssh.FingerprintSHA256(s.key) }

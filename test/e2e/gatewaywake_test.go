@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,17 +41,23 @@ type sleepers struct {
 	gateways
 	*launchertest.Cluster
 	resumers []*resumer // of each gateway
+	handlers []*gateway.Gateway
+	key      sshKey // of the tenant
 }
 
 func newSleepers(t *testing.T, n int) *sleepers {
 	t.Helper()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := &sleepers{gateways: gateways{T: t}, Cluster: c}
+	s := &sleepers{gateways: gateways{T: t}, Cluster: c, key: newSSHKey(t)}
+	authorized := filepath.Join(t.TempDir(), "authorized_keys")
+	if err := os.WriteFile(authorized, []byte(s.key.line), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	base := c.Spec("")
 	base.Pod.Workspace = launcher.Workspace{Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, 2)}
 	for range n {
 		r := &resumer{Kubernetes: c.Launcher()}
-		handler := gateway.New(gateway.Options{Launcher: r, Tenants: gateway.OneTenant{Name: "acme", Token: "a"}, Base: base})
+		handler := gateway.New(gateway.Options{Launcher: r, Tenants: gateway.OneTenant{Name: "acme", Token: "a", SSH: &gateway.AuthorizedKeys{Path: authorized}}, Base: base})
 		server := httptest.NewServer(handler)
 		t.Cleanup(func() {
 			server.Close()
@@ -57,7 +65,7 @@ func newSleepers(t *testing.T, n int) *sleepers {
 				t.Error(err)
 			}
 		})
-		s.urls, s.resumers = append(s.urls, server.URL), append(s.resumers, r)
+		s.urls, s.resumers, s.handlers = append(s.urls, server.URL), append(s.resumers, r), append(s.handlers, handler)
 	}
 	return s
 }

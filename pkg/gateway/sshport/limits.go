@@ -13,6 +13,9 @@ const (
 	// one address. A login takes milliseconds of a processor, and several ways of the network.
 	maxLogins   = 256
 	maxLoginsOf = 32
+	// maxLogged is how much of a client's name for itself the log has, in bytes: more than a sandbox and a
+	// terminal have.
+	maxLogged = 128
 	// refusalTime is how long a client that was let in, but may not stay, has to learn why.
 	refusalTime = 5 * time.Second
 	// acceptPause is how long no connection is accepted after an error, such as of too many open files.

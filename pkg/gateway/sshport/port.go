@@ -113,7 +113,7 @@ func (p *Port) serve(conn net.Conn, from netip.Addr, config *ssh.ServerConfig, d
 	}
 	defer visit.End()
 	caller := visit.Caller()
-	log := p.log().With("tenant", caller.Tenant, "key", caller.Key, "from", from, "for", client.User())
+	log := p.log().With("tenant", caller.Tenant, "key", caller.Key, "from", from, "for", client.User()[:min(len(client.User()), maxLogged)])
 	log.Info("a client was let in")
 	err = p.serverOf(visit, client.User(), log).ServeClient(visit.Valid(), client, channels, requests)
 	log.Info("the client has left", "why", err)
