@@ -3,10 +3,8 @@
 package launcher_test
 
 import (
+	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,10 +63,7 @@ int main(void) {
 }
 END
 cc -O2 -Wall -Werror -pthread -o a a.c && ./a`, "hello"},
-}
-
-// golang is apart, since it uses a cache of what Go has compiled, which only its owner can read.
-var golang = program{`cat >m.go <<'END'
+	"go": {`cat >m.go <<'END'
 package main
 
 import "fmt"
@@ -91,18 +86,7 @@ func TestSum(t *testing.T) {
 	}
 }
 END
-go mod init example.com/m 2>init && go build -o m . && ./m && go vet . && go test . >tested && cut -f 1,2 tested`, "2\nok  \texample.com/m"}
-
-// goEnv has Go use the cache of this machine, which it cannot write. It would keep an index of
-// packages there, too.
-func goEnv(t *testing.T) (cache string, env []string) {
-	t.Helper()
-	out, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache = strings.TrimSpace(string(out))
-	return cache, []string{"GOCACHE=" + cache, "GODEBUG=goindex=0", "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-trimpath", "CGO_ENABLED=0", "GOEXPERIMENT=simd"}
+go mod init example.com/m 2>init && go build -o m . && ./m && go vet . && go test . >tested && cut -f 1,2 tested`, "2\nok  \texample.com/m"},
 }
 
 // script is that of a program, in a directory of its own.
@@ -117,46 +101,43 @@ func (p program) check(t *testing.T, out string, err error) {
 	}
 }
 
+// Programs work isolated as they do outside, for users without any rights, too, and on this repository.
 func TestProgramsWorkIsolated(t *testing.T) {
-	cache, env := goEnv(t)
-	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
-		l.Readable = []string{cache}
-		s := launch(t, l, launcher.Spec{ID: "a", Env: env})
-		for name, p := range programs {
-			t.Run(name, func(t *testing.T) { p.checkIn(t, s, name) })
-		}
-		t.Run("go", func(t *testing.T) { golang.checkIn(t, s, "go") })
-	})
-}
-
-func (p program) checkIn(t *testing.T, s *launcher.Sandbox, dir string) {
-	out, err := s.Command(t.Context(), "sh", "-c", p.in(dir)).CombinedOutput()
-	p.check(t, string(out), err)
-}
-
-// What is in the tests above works for users without any rights, too.
-func TestProgramsWorkIsolatedForOrdinaryUsers(t *testing.T) {
 	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
 		t.Run(string(level), func(t *testing.T) {
-			t.Parallel()
-			e := errand{Dir: stage(t), UID: ordinaryUser, Mode: isolation.Mode(level)}
-			for name, p := range programs {
-				e.Scripts = append(e.Scripts, p.in(name))
-				defer func(i int) {
-					t.Run(name, func(t *testing.T) { p.check(t, e.outputs[i], e.errs[i]) })
-				}(len(e.Scripts) - 1)
+			for user, uid := range map[string]int{"root": 0, "ordinary": ordinaryUser} {
+				t.Run(user, func(t *testing.T) {
+					t.Parallel()
+					e := repositoryErrand(t, uid, level)
+					programs := maps.Clone(programs)
+					programs["repository"] = onRepository
+					names := slices.Collect(maps.Keys(programs))
+					for _, name := range names {
+						e.Scripts = append(e.Scripts, programs[name].in(name))
+					}
+					e.run(t)
+					for i, name := range names {
+						t.Run(name, func(t *testing.T) { programs[name].check(t, e.outputs[i], e.errs[i]) })
+					}
+				})
 			}
-			e.run(t)
 		})
 	}
 }
 
-// docs/isolation.md says what the rules of Landlock leave without.
-func TestWhatDoesNotWorkWithinLandlock(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/isolation.md")
+// isolationPage is docs/isolation.md on one line.
+func isolationPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/isolation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.Join(strings.Fields(string(page)), " ")
+}
+
+// docs/isolation.md says what the rules of Landlock leave without.
+func TestWhatDoesNotWorkWithinLandlock(t *testing.T) {
+	docs := isolationPage(t)
 	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
 		s := launch(t, l, launcher.Spec{ID: "a"})
 		for name, script := range map[string]string{
@@ -170,74 +151,9 @@ func TestWhatDoesNotWorkWithinLandlock(t *testing.T) {
 			if works != (l.Isolation == isolation.Mode(isolation.Namespaces)) {
 				t.Errorf("%s: it works: %t", name, works)
 			}
-			if !strings.Contains(strings.Join(strings.Fields(string(docs)), " "), name) {
+			if !strings.Contains(docs, name) {
 				t.Errorf("docs/isolation.md has no word of %q", name)
 			}
 		}
-	})
-}
-
-// slowTests of package fsops would take minutes in sum.
-const slowTests = `Ripgrep|Bounded|Deep|Many|Every|Thousands|LeavesNothingBehind|Cancelled|Hostile|Swapped|Large|NoGap|CutStream|Doublestar|EqualsFd|SameFS|WasChecked|WhatCannotBeRead`
-
-// socketTests make unix sockets, which the level landlock does not allow.
-const socketTests = `SpecialFiles|FIFOsAndSockets`
-
-// shortDir returns a directory below which there is room for the paths of sockets.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-
-// The unit tests of package fsops pass in a sandbox, apart from those that also fail outside for root
-// without root's rights.
-func TestFsopsTestsPassInside(t *testing.T) {
-	work, state := t.TempDir(), shortDir(t)
-	out, err := exec.Command("go", "test", "-c", "-o", filepath.Join(work, "fsops.test"), "../fsops").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	eachIsolation(t, func(t *testing.T, l *launcher.Local) {
-		l.StateDir = filepath.Join(state, string(l.Isolation))
-		mine := filepath.Join(work, string(l.Isolation))
-		if err := os.CopyFS(mine, os.DirFS("../fsops")); err != nil {
-			t.Fatal(err)
-		}
-		l.Readable = []string{filepath.Join(work, "fsops.test")}
-		s := launch(t, l, launcher.Spec{ID: "a", Workdir: mine})
-		skip := slowTests
-		if l.Isolation == isolation.Mode(isolation.Landlock) {
-			skip += "|" + socketTests
-		}
-		inside, err := s.Command(t.Context(), l.Readable[0], "-test.v", "-test.skip="+skip).CombinedOutput()
-		passed := strings.Count(string(inside), "\n--- PASS: ")
-		if passed < 100 {
-			t.Fatalf("%d tests passed, %v: %s", passed, err, inside)
-		}
-		var failed []string
-		for _, match := range failedTest.FindAllStringSubmatch(string(inside), -1) {
-			failed = append(failed, match[1])
-		}
-		if len(failed) == 0 {
-			return
-		}
-		outside := exec.Command("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", l.Readable[0], "-test.v", "-test.run=^("+strings.Join(failed, "|")+")$")
-		outside.Dir = "../fsops"
-		same, _ := outside.CombinedOutput()
-		for _, name := range failed {
-			if !slices.ContainsFunc(failedTest.FindAllStringSubmatch(string(same), -1), func(m []string) bool { return m[1] == name }) {
-				_, why, _ := strings.Cut(string(inside), "=== RUN   "+name+"\n")
-				why, _, _ = strings.Cut(why, "--- FAIL: "+name)
-				t.Errorf("%s fails inside alone: %s", name, why)
-			}
-		}
-		t.Logf("%d tests passed, %d fail without root's rights", passed, len(failed))
 	})
 }

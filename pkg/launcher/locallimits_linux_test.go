@@ -34,6 +34,11 @@ done`
 // A memory hog that takes at most a gigabyte: tail keeps the last line, and there is only one.
 const memoryHog = `head -c 1073741824 /dev/zero | tail -n 1 >/dev/null && echo took all`
 
+// busyLoops are two of two seconds. It prints the time of processors that the shell has taken, and then what they have.
+const busyLoops = `for i in 1 2; do timeout 2 sh -c 'while :; do :; done' & done
+wait
+times`
+
 // hungMachine is how long a virtual machine runs at most: minutes if it emulates the processor and shares it.
 const hungMachine = 8 * time.Minute
 
@@ -192,6 +197,7 @@ func TestCgroupHoldsAForkBombAndAMemoryHog(t *testing.T) {
 			})
 		}
 	})
+	t.Run("half a processor", holdsBusyLoops)
 	t.Run("root", func(t *testing.T) {
 		eachIsolation(t, func(t *testing.T, l *launcher.Local) {
 			l.Limits = limits("200", "128Mi")
@@ -215,4 +221,26 @@ func TestCgroupHoldsAForkBombAndAMemoryHog(t *testing.T) {
 			}
 		})
 	})
+}
+
+// holdsBusyLoops checks that a sandbox with half a processor takes about that, and not the two that it could use.
+func holdsBusyLoops(t *testing.T) {
+	l := launchertest.Local(t)
+	l.Isolation, l.Limits = isolation.Require, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	start := time.Now()
+	printed := output(t, s, busyLoops)
+	took := time.Since(start)
+	var used time.Duration
+	for _, text := range strings.Fields(printed)[2:] { // the shell's own come first
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used += d
+	}
+	if share := used.Seconds() / took.Seconds(); share < 0.2 || share > 0.8 {
+		t.Errorf("they took %v of processors in %v", used, took)
+	}
+	t.Logf("they took %v of processors in %v", used, took)
 }

@@ -5,6 +5,7 @@ package launcher_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +14,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,13 +26,18 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// An errand is what this program does as an ordinary user, in a process of its own: it launches a sandbox,
+// An errand is what this program does as a user, in a process of its own: it launches a sandbox,
 // runs scripts in it, and ends it when its input ends.
 type errand struct {
-	Dir     string // of [stage]
-	UID     uint32
-	Mode    isolation.Mode
-	Limits  corev1.ResourceList
+	Dir      string // of [stageFor]
+	UID      uint32
+	Mode     isolation.Mode
+	Limits   corev1.ResourceList
+	Readable []string
+	Env      []string
+	// Mounts are directories of this machine by the names in Dir where the process sees them, whoever else can.
+	Mounts  map[string]string
+	Time    time.Duration // how long all takes at most, if not [hung]
 	Scripts []string
 	Last    string // the script that ends what the others have begun
 	Group   string // the control group in which the process starts, if not that of the test
@@ -53,12 +61,10 @@ func (e *errand) start(t *testing.T) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(e.Time, hung)+hung)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, filepath.Join(e.Dir, "program"))
-	cmd.Dir = filepath.Join(e.Dir, "work")
-	cmd.Env = []string{roleVariable + "=errand", "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + e.Dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: e.UID, Gid: e.UID}}
+	cmd := e.command(ctx, filepath.Join(e.Dir, "program"))
+	cmd.Env = append(cmd.Env, roleVariable+"=errand")
 	if e.Group != "" {
 		group, err := os.Open(e.Group)
 		if err != nil {
@@ -95,6 +101,29 @@ func (e *errand) start(t *testing.T) (end func()) {
 	}
 }
 
+// asUser mounts pairs of directories in a namespace of its own, where they go with the last process, and runs a program as a user.
+const asUser = `set -e; uid=$1; shift
+while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done
+shift; exec setpriv --reuid $uid --regid $uid --clear-groups -- "$@"`
+
+// command returns a command of the user outside of the sandbox.
+func (e *errand) command(ctx context.Context, args ...string) *exec.Cmd {
+	user := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: e.UID, Gid: e.UID}}
+	if len(e.Mounts) > 0 {
+		user.Credential = nil
+		mounting := []string{"unshare", "--mount", "sh", "-c", asUser, "sh", strconv.Itoa(int(e.UID))}
+		for name, dir := range e.Mounts {
+			mounting = append(mounting, dir, filepath.Join(e.Dir, name))
+		}
+		args = append(append(mounting, "--"), args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.SysProcAttr = user
+	cmd.Dir = filepath.Join(e.Dir, "work")
+	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + e.Dir}, e.Env...)
+	return cmd
+}
+
 // playErrand is what the process does.
 func playErrand() (err error) {
 	ctx, in := context.Background(), bufio.NewReader(os.Stdin)
@@ -106,8 +135,8 @@ func playErrand() (err error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
-	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits}
-	s, err := l.Launch(ctx, launcher.Spec{ID: "a"})
+	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits, Readable: e.Readable}
+	s, err := l.Launch(ctx, launcher.Spec{ID: "a", Env: e.Env})
 	switch isolation := errors.Is(err, launcher.ErrIsolation); {
 	case e.Refused != "" && isolation && strings.Contains(err.Error(), e.Refused):
 		return nil
@@ -117,8 +146,10 @@ func playErrand() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(), l.Terminate(ctx, "a")) }()
+	inTime, cancel := context.WithTimeout(ctx, cmp.Or(e.Time, hung)) // what hangs is ended with the sandbox
+	defer cancel()
 	for _, script := range e.Scripts {
-		out, err := s.Command(ctx, "sh", "-c", script).CombinedOutput()
+		out, err := s.Command(inTime, "sh", "-c", script).CombinedOutput()
 		d := done{Output: string(out)}
 		if err != nil {
 			d.Error = err.Error()
