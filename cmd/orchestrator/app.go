@@ -83,6 +83,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, e *egressFlags, wo
 		return &sandboxError{id: spec.ID, launching: true, err: a.keptIn(err)}
 	}
 	a.tellIsolation(sandbox)
+	a.tellIsolationAtGateway(ctx, sandbox)
 	if missing && sandbox.Created {
 		a.note("the workdir %s was not there, and is a new directory now", quote(spec.Workdir))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,6 +98,22 @@ func (a *app) tellIsolation(sandbox *launcher.Sandbox) {
 	}
 	if self, err := os.Executable(); err == nil && is.Level != isolation.None && strings.HasPrefix(self, sandbox.Workdir+"/") {
 		a.note("sandbox %s can change %s, so run that only where you would run the sandbox's programs", quote(sandbox.ID), quote(self))
+	}
+}
+
+// tellIsolationAtGateway says of a new sandbox that a gateway runs itself what keeps it from the gateway's machine. It is
+// no matter if the agent does not tell.
+func (a *app) tellIsolationAtGateway(ctx context.Context, sandbox *launcher.Sandbox) {
+	if a.backend.Value != throughGateway || !sandbox.Created {
+		return
+	}
+	info, err := sandbox.Info(ctx)
+	switch is := info.Isolation; {
+	case err != nil, info.PodUID != "":
+	case is.Level == isolation.None:
+		a.note("nothing isolates sandbox %s from the gateway's machine: what runs in it can do what the gateway can", quote(sandbox.ID))
+	default:
+		a.note("sandbox %s is isolated from the gateway's machine by %s%s", quote(sandbox.ID), is.Level, limiterText(is.Limiter))
 	}
 }
 

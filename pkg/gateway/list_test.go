@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // A list of as many entries as there may be could have 60 MiB of names and targets.
@@ -45,5 +47,20 @@ func TestListIsBoundedInBytes(t *testing.T) {
 		if e.Target != target {
 			t.Fatalf("%s leads to %.20q", e.Path, e.Target)
 		}
+	}
+}
+
+// A gateway that runs sandboxes itself says what keeps each from its machine.
+func TestSandboxesSayWhatIsolatesThem(t *testing.T) {
+	for mode, says := range map[string]string{"none": "none", "landlock": "landlock", "auto": "(namespaces|landlock)"} {
+		t.Run(mode, func(t *testing.T) {
+			l := launchertest.Local(t)
+			l.Isolation = isolation.Mode(mode)
+			d := newDoor(t, func(o *gateway.Options) { o.Launcher = l })
+			d.sandbox()
+			for _, path := range []string{job, "/api/v1/sandboxes"} {
+				d.walk(step{"GET", path, "", nil, 200, `"isolation":"` + says + `"`})
+			}
+		})
 	}
 }

@@ -37,6 +37,8 @@ type Sandbox struct {
 
 	AllowHosts *[]string `json:"allow_hosts,omitempty" doc:"the hosts that it may reach of those that the tenant's sandboxes may, if it was made with them; missing in the answers of create and resume"`
 
+	Isolation string `json:"isolation,omitempty" enum:"namespaces,landlock,none" doc:"what keeps it from the gateway's machine, if that runs it; missing for pods, and in the answers of create and resume"`
+
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"when it ends itself, if it does so by a time"`
 }
 
@@ -44,7 +46,7 @@ func sandboxOf(name string, s launcher.Summary) Sandbox {
 	return Sandbox{
 		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
 		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), AllPublic: allPublic(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
-		AllowHosts: allowHosts(s),
+		AllowHosts: allowHosts(s), Isolation: string(s.Isolation),
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
@@ -170,6 +171,8 @@ type Summary struct {
 	Expires   time.Time           // when it ends itself; zero if it need not, or was paused by Pause
 	Resources corev1.ResourceList // cpu, memory (limits, or else requests), its workspace's storage, which Find may not know
 	Lifetime  time.Duration       // how long its pod lives, or, paused, its next one
+	// Isolation is what keeps a sandbox of [Local] from its machine: a level, or [isolation.Off]. Empty for others, and before it first started.
+	Isolation isolation.Mode
 }
 
 // wrap says what was being done to which sandbox when err came.

@@ -224,6 +224,9 @@ func (p place) summary(ctx context.Context) (Summary, error) {
 		return Summary{}, err
 	}
 	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, CreatedAt: p.Created, Labels: p.Labels}
+	if mode := p.Isolation.Mode; mode != isolation.Auto && mode != isolation.Require { // else it never came to one: see keepLevel
+		s.Isolation = mode
+	}
 	running, err := answers(ctx, p.path(socketFile))
 	switch {
 	case running:

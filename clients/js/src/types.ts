@@ -37,6 +37,8 @@ export interface SandboxInfo {
   auto_pause?: boolean;
   public_ports?: number[];
   all_public?: boolean;
+  /** What keeps it from the gateway's machine, if that runs it. */
+  isolation?: "namespaces" | "landlock" | "none";
 }
 
 export type FileType = "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
