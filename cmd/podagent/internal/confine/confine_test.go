@@ -144,6 +144,8 @@ var refused = map[string]string{
 	"FIOSETOWN for the thread":            "EPERM",
 	"SIOCSPGRP for the thread":            "EPERM",
 	"SIOCSPGRP for the thread, wide":      "EPERM",
+	"TIOCSTI":                             "EPERM",
+	"TIOCSTI, wide":                       "EPERM",
 	"pidfd_send_signal":                   "ENOSYS",
 	"getpid of x32":                       "ENOSYS",
 	"getpid of i386":                      "ENOSYS",

@@ -163,6 +163,8 @@ func shield(tid, pid int) []rule {
 		{unix.SYS_IOCTL, []step{
 			is(1, fiosetown, refuse),
 			is(1, siocspgrp, refuse),
+			// It types into a terminal. What a command types would be taken for its user's words.
+			is(1, unix.TIOCSTI, refuse),
 		}},
 		// It takes a file of /proc.
 		always(unix.SYS_PIDFD_SEND_SIGNAL, missing), // programs fall back to kill

@@ -152,6 +152,9 @@ func (e *escapee) tryCommands(ctx context.Context, p *pair, at isolation.Level) 
 	for name, outcome := range outcomes {
 		e.results[at][name] = &result{Kind: outcome[0], Text: outcome[1]}
 	}
+	if at == atOutside {
+		e.results[at][typingByCall] = e.results[at]["input for a terminal that it makes"]
+	}
 	for name, path := range map[string]string{
 		"a file among the sandboxes":  filepath.Join(e.launcher.StateDir, "new"),
 		"a file beside the workspace": filepath.Join(filepath.Dir(p.Workdir), "new"),

@@ -3,6 +3,7 @@
 package escapes_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,9 @@ var exceptions = func() map[string]exception {
 	}
 	for name, e := range stoppedForSome {
 		all[name] = e
+	}
+	if setting, _ := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti"); string(setting) == "0\n" {
+		lacking = append(lacking, typing...)
 	}
 	for list, rare := range map[*[]string]accounts{&lacking: ofAnybody, &ofRoot: ofOrdinary} {
 		for _, name := range *list {
@@ -139,9 +143,12 @@ var stoppedForSome = map[string]exception{
 	"reading /proc/vmallocinfo":        {landlock: byRoot, of: ofRootOnly},
 }
 
+// typing are tries that Linux refuses everywhere if its administrator says so.
+var typing = []string{"input for a terminal outside", "input for a terminal that it makes", typingByCall}
+
 // lacking are tries of what systems, and calls, need not have, so that they may lead nowhere anywhere.
 var lacking = []string{
-	"a disk", "a disk that it makes", "input for its own terminal", "input for a terminal outside", "the parent of its namespaces",
+	"a disk", "a disk that it makes", "the parent of its namespaces",
 	"a module of the kernel", "the end of a module", "another kernel", "another kernel from a file",
 	"the kernel's ciphers", "reading /proc/kcore", "a core of a process",
 	"the device /dev/hwrng", "the device /dev/mem", "the device /dev/rtc0", "the device /dev/uinput", "the device /dev/fuse",

@@ -129,6 +129,8 @@ int main(int argc, char **argv) {
 	say("FIOSETOWN for the thread", ioctl(sockets[0], FIOSETOWN, &thread));
 	say("SIOCSPGRP for the thread", ioctl(sockets[0], SIOCSPGRP, &thread));
 	say("SIOCSPGRP for the thread, wide", syscall(SYS_ioctl, sockets[0], wide(SIOCSPGRP), &thread));
+	say("TIOCSTI", ioctl(sockets[0], TIOCSTI, "x"));
+	say("TIOCSTI, wide", syscall(SYS_ioctl, sockets[0], wide(TIOCSTI), "x"));
 	say("FIOGETOWN", ioctl(sockets[0], FIOGETOWN, &count));
 	say("FIONREAD", ioctl(sockets[0], FIONREAD, &count));
 	say("pidfd_send_signal", syscall(SYS_pidfd_send_signal, proc, 0, NULL, 0));

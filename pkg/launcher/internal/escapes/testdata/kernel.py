@@ -185,18 +185,16 @@ def _():
     return "it is in it"
 
 
-@way("input for a terminal outside")
-def _():
-    with open(P["terminal"], "rb", buffering=0) as f:
+def types(terminal):
+    """Input for a terminal. Without rights, a process types only into its own, so it makes the terminal that."""
+    os.setsid()
+    with open(terminal, "rb", buffering=0) as f:
         fcntl.ioctl(f, termios.TIOCSTI, b"x")
     return "it types"
 
 
-@way("input for its own terminal")
-def _():
-    with open("/dev/tty", "rb", buffering=0) as f:
-        fcntl.ioctl(f, termios.TIOCSTI, b"x")
-    return "it types"
+way("input for a terminal outside")(lambda: types(P["terminal"]))
+way("input for a terminal that it makes")(lambda: types(os.ttyname(os.openpty()[1])))
 
 
 def reaches(name, function, *but):
