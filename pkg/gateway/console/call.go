@@ -20,18 +20,17 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "permission", err.Error())
 		return
 	}
+	ctx, over := r.Context(), func() {}
 	s, err := c.sessionOf(r)
-	if err != nil && !errors.Is(err, errNoSession) {
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "the gateway cannot tell sessions")
-		return
+	if err == nil {
+		ctx, over, err = c.ended.begin(ctx, s)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoSession):
 		refuse(w, http.StatusUnauthorized, "unauthenticated", err.Error())
 		return
-	}
-	ctx, over, ok := c.ended.begin(r.Context(), s)
-	if !ok {
-		refuse(w, http.StatusUnauthorized, "unauthenticated", errNoSession.Error())
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, "unavailable", "the gateway cannot tell sessions")
 		return
 	}
 	defer over()

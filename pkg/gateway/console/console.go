@@ -40,10 +40,10 @@ const (
 	apiPath = pagePath + "/api/v1/"
 )
 
-// New returns a console. Its LinkKeys are the gateway's: sessions last for as long as the key they are sealed
-// under is there.
+// New returns a console. Sessions are sealed under keys that are derived from the gateway's LinkKeys, and last for as
+// long as their key is there. Gateways with the same LinkKeys tell each other by their Ledger which have been ended.
 func New(o Options) *Console {
-	return &Console{Options: o, files: pageFiles(), ended: newEnded()}
+	return &Console{Options: o, files: pageFiles(), ended: newEnded(o.Gateway.Ledger)}
 }
 
 // ServeHTTP implements [http.Handler].

@@ -16,6 +16,7 @@ import (
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/console"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/ledger"
 )
 
 // hung bounds what must come.
@@ -34,12 +35,13 @@ type door struct {
 	console *console.Console
 	origin  string // at which a browser on this machine finds it
 	linkKey string // the file of link keys
+	ledger  string // its directory
 	server  *httptest.Server
 }
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
-	d := &door{T: t, linkKey: filepath.Join(t.TempDir(), "links")}
+	d := &door{T: t, linkKey: filepath.Join(t.TempDir(), "links"), ledger: filepath.Join(t.TempDir(), "ledger")}
 	d.writeKeys(strings.Repeat("k", 32))
 	d.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.console.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(d.server.Listener.Addr().String())
@@ -56,7 +58,7 @@ func newDoor(t *testing.T) *door {
 // newGateway returns another gateway with the same keys.
 func (d *door) newGateway(domain string) *gateway.Gateway {
 	g := gateway.New(gateway.Options{
-		Launcher: launchertest.Local(d.T), Tenants: gateway.OneTenant{Name: "acme", Token: token}, Domain: domain, LinkKeys: &gateway.LinkKeys{Path: d.linkKey},
+		Ledger: ledger.Files{Dir: d.ledger}, Launcher: launchertest.Local(d.T), Tenants: gateway.OneTenant{Name: "acme", Token: token}, Domain: domain, LinkKeys: &gateway.LinkKeys{Path: d.linkKey},
 	})
 	d.Cleanup(func() {
 		if err := g.Close(); err != nil {
@@ -226,6 +228,76 @@ func TestStolenCookieEndsWithTheSession(t *testing.T) {
 	d.want("after the logout", d.ask(d.console, "GET", list, "", cookie), 401)
 	d.want("another session", d.ask(d.console, "GET", list, "", another), 200)
 	d.want("a second logout", d.ask(d.console, "POST", "/console/logout", "", cookie), 204)
+}
+
+func TestLogoutEndsTheSessionAndItsStreamsAtAllReplicas(t *testing.T) {
+	d := newDoor(t)
+	other := console.New(console.Options{Gateway: d.newGateway("")})
+	cookie := d.logIn()
+	d.want("a sandbox", d.ask(other, "POST", list, `{"id":"job-1"}`, cookie), 201)
+	over := d.follow(other, list+"/job-1/watch?path=.", cookie)
+	d.want("the logout", d.ask(d.console, "POST", "/console/logout", "", cookie), 204)
+	for deadline := time.Now().Add(hung); ; time.Sleep(10 * time.Millisecond) {
+		if r := d.ask(other, "GET", list, "", cookie); r.StatusCode == 401 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the session goes on at the other replica")
+		}
+	}
+	select {
+	case <-over:
+	case <-time.After(hung):
+		t.Error("a stream of the session goes on")
+	}
+	d.want("another session", d.ask(other, "GET", list, "", d.logIn()), 200)
+}
+
+// follow opens a stream, and returns what is closed at its end.
+func (d *door) follow(to http.Handler, path, cookie string) <-chan bool {
+	d.Helper()
+	server := httptest.NewServer(to)
+	d.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	r, err := http.NewRequestWithContext(d.Context(), "GET", server.URL+path, nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	r.Host = host
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Cookie", strings.TrimPrefix(cookie, "Cookie: "))
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != 200 {
+		d.Fatal(answer, err)
+	}
+	over := make(chan bool)
+	go func() {
+		defer close(over)
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+	}()
+	return over
+}
+
+func TestNobodyIsLetInWhileNobodyCanTellWhoIsLoggedOut(t *testing.T) {
+	d := newDoor(t)
+	cookie := d.logIn()
+	if err := os.RemoveAll(d.ledger); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.ledger, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := console.New(console.Options{Gateway: d.newGateway("")})
+	d.want("a call", d.ask(other, "GET", list, "", cookie), 503)
+	d.want("a login", d.ask(other, "POST", "/console/login", fmt.Sprintf(`{"token":%q}`, token)), 503)
+	out := d.ask(other, "POST", "/console/logout", "", cookie)
+	d.want("a logout", out, 503)
+	if got := out.Header.Get("Set-Cookie"); !strings.Contains(got, "Max-Age=0") {
+		t.Errorf("the browser keeps %q", got)
+	}
 }
 
 func TestCookieThatIsNotSealedOpensNothing(t *testing.T) {

@@ -18,6 +18,12 @@ const (
 	// endedLimit is how many sessions of a tenant that have been ended are remembered: more than its people
 	// end in sessionTime. Of more, those that would have expired first are forgotten.
 	endedLimit = 256
+	// ledgerInterval is how long what the ledger says counts: a session that is ended at another replica ends in this
+	// time. ledgerTime is how long it may take to answer, and ledgerPatience for how long it may be away: an API
+	// server that is restarted takes less.
+	ledgerInterval = 2 * time.Second
+	ledgerTime     = 10 * time.Second
+	ledgerPatience = time.Minute
 	// pageTime is how long a browser may take to read a file of the page.
 	pageTime = time.Minute
 )

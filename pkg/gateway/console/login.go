@@ -91,7 +91,11 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, token string) {
 		answer.copyTo(w)
 		return
 	}
-	keys, err := c.Gateway.LinkKeys.Derive(keyUse)
+	err := c.ended.prepare(r.Context(), who.Tenant)
+	var keys [][32]byte
+	if err == nil {
+		keys, err = c.Gateway.LinkKeys.Derive(keyUse)
+	}
 	var sealed string
 	if err == nil {
 		sealed, err = newSession(who.Tenant, token).seal(keys[0])
@@ -110,14 +114,14 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, err := c.sessionOf(r)
-	switch {
-	case err == nil:
-		c.ended.end(s)
-	case !errors.Is(err, errNoSession):
-		refuse(w, http.StatusServiceUnavailable, "unavailable", "the gateway cannot tell sessions")
+	setCookie(w, "")
+	if err == nil {
+		err = c.ended.end(r.Context(), s)
+	}
+	if err != nil && !errors.Is(err, errNoSession) {
+		refuse(w, http.StatusServiceUnavailable, "unavailable", "the session may go on at other gateways")
 		return
 	}
-	setCookie(w, "")
 	w.WriteHeader(http.StatusNoContent)
 }
 
