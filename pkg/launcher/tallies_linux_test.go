@@ -3,9 +3,12 @@
 package launcher_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -90,5 +93,27 @@ func TestSandboxCannotLeaseWhatItReads(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Within rules of Landlock, all processes of the user count to a limit of processes. A sandbox that begins later
+// may have more of them than an earlier one's commands may, and must not keep that one's agent from its threads.
+func TestAgentHasThreadsWhateverOtherSandboxesStart(t *testing.T) {
+	e := &errand{
+		Dir: stageFor(t, tallied+2), UID: tallied + 2, Mode: isolation.Mode(isolation.Landlock),
+		Scripts: []string{"awk '/^Max processes/ {print $4}' /proc/self/limits /proc/$PPID/limits"},
+	}
+	e.run(t)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil {
+		t.Fatal(err)
+	}
+	outside := "unlimited"
+	if limit.Max != unix.RLIM_INFINITY {
+		outside = fmt.Sprint(limit.Max)
+	}
+	commands, agent, _ := strings.Cut(strings.TrimSpace(e.outputs[0]), "\n")
+	if e.errs[0] != nil || agent != outside || commands == outside {
+		t.Errorf("commands may have %q processes, and the agent %q, of %s: %v", commands, agent, outside, e.errs[0])
 	}
 }

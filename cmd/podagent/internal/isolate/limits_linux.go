@@ -47,13 +47,13 @@ func (s *State) limit(level isolation.Level, running int) error {
 		}
 		return s.Limits.unkept("the kernel limits processes of root only by a control group, or in namespaces from Linux 6.14 on")
 	}
-	if level != isolation.Namespaces {
-		if err := s.Limits.unkept("other processes of the user count, too"); err != nil {
-			return err
-		}
-	}
 	s.Processes = s.Limits.Processes + running
 	s.Limiter = isolation.ResourceLimits
+	if level != isolation.Namespaces {
+		// Commands alone get the limit: another sandbox that begins later may have more processes than this limit says,
+		// and an agent that can start no thread ends.
+		return s.Limits.unkept("other processes of the user count, too")
+	}
 	return lower(unix.RLIMIT_NPROC, uint64(s.Processes+agentThreads))
 }
 
