@@ -187,3 +187,46 @@ func TestAClientThatDoesNotSpeakSSHIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAHugePacketOfSftpEndsItsSessionAlone(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	for _, packet := range []string{"\xff\xff\xff\xff\x03", "\x00\x04\x00\x01\x01", "\x00\x00\x00\x00", "\x00\x00\x00\x05\xc8\x00\x00\x00\x01"} {
+		s := open(t, c)
+		in, out := pipes(t, s)
+		if err := s.RequestSubsystem("sftp"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, packet); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		if n, err := io.Copy(io.Discard, out); n > 1000 || err != nil {
+			t.Errorf("%q: %d bytes, %v", packet, n, err)
+		}
+	}
+	if said, err := open(t, c).Output("echo others go on"); string(said) != "others go on\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+func TestNoEscapeOfANameReachesTheClientsTerminal(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	s := open(t, c)
+	if err := s.Setenv("PATH", "/nowhere"); err != nil { // so that no shell says it
+		t.Fatal(err)
+	}
+	out, err := s.CombinedOutput("/no/\x1bcprogram\x07")
+	exit, ok := errors.AsType[*ssh.ExitError](err)
+	if !ok || exit.ExitStatus() != 127 || !strings.Contains(string(out), "/no/?cprogram?") {
+		t.Errorf("%q, %v", out, err)
+	}
+	_, _, err = c.OpenChannel("direct-tcpip", ssh.Marshal(struct {
+		Host   string
+		Port   uint32
+		Origin string
+		From   uint32
+	}{"\x1bchost\x07", 80, "", 0}))
+	if opened, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || strings.ContainsAny(opened.Message, "\x1b\x07") {
+		t.Errorf("%q", err)
+	}
+}
