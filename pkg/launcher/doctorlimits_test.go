@@ -18,11 +18,13 @@ func TestDoctorSaysWhatWouldLimitASandbox(t *testing.T) {
 	}{
 		"a control group": {isolation.Info{Level: isolation.Landlock, Limiter: isolation.ControlGroup}, false, launcher.Passed, []string{"processes and memory"}},
 		"resource limits": {
-			isolation.Info{Level: isolation.Namespaces, Limiter: isolation.ResourceLimits, NoControlGroup: why}, false, launcher.Warned,
+			isolation.Info{Level: isolation.Namespaces, Limiter: isolation.ResourceLimits, NoControlGroup: why},
+			false, launcher.Warned,
 			[]string{"nothing its memory, because " + why, "systemd-run --user --scope"},
 		},
 		"nothing": {
-			isolation.Info{Level: isolation.Landlock, NoControlGroup: why}, true, launcher.Warned,
+			isolation.Info{Level: isolation.Landlock, NoControlGroup: why},
+			true, launcher.Warned,
 			[]string{"nothing limits its processes and memory, because " + why, "/sys/fs/cgroup"},
 		},
 		"no isolation": {isolation.Info{}, false, launcher.NotChecked, []string{"nothing isolates"}},
