@@ -31,7 +31,7 @@ type localPatient struct {
 var localChecks = []check[*localPatient]{
 	{name: "sandbox", run: (*localPatient).checkSandbox},
 	{name: "isolation", needs: []string{"sandbox"}, run: (*localPatient).checkIsolation},
-	{name: "limits", needs: []string{"sandbox"}, run: (*localPatient).checkLimits},
+	{name: "limits of the sandbox", needs: []string{"sandbox"}, run: (*localPatient).checkLimits},
 	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
 	{name: checkEgress, needs: []string{"sandbox"}, run: (*localPatient).checkEgress},
 	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
