@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -137,10 +138,18 @@ func (c *sshConfig) proxy(word string, flags ...string) string {
 	return strings.Join(append(words, "--", word), " ")
 }
 
-// sshWord returns s as a word of a ProxyCommand, which a shell reads after ssh has replaced what
-// begins with a percent sign.
-func sshWord(s string) string {
-	return "'" + strings.NewReplacer("'", `'\''`, "%", "%%").Replace(s) + "'"
+// sshWord returns s as a word of a ProxyCommand.
+func sshWord(s string) string { return wordFor(runtime.GOOS, strings.ReplaceAll(s, "%", "%%")) }
+
+// wordFor quotes a word of a ProxyCommand, in which ssh has yet to replace what begins with a percent sign.
+// A shell reads it, but on Windows: there the program gets the line, and only double quotes count.
+func wordFor(system, s string) string {
+	if system != "windows" {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	s = strings.ReplaceAll(s, `"`, `\"`)
+	end := s[len(strings.TrimRight(s, `\`)):] // a backslash in front of the quote needs one itself
+	return `"` + s + end + `"`
 }
 
 // settings returns the options of ssh for all sandboxes, as NAME VALUE.
@@ -178,7 +187,7 @@ func hostPatterns() string {
 
 // block returns the block for a file of ssh's configuration.
 func (c *sshConfig) block() string {
-	lines := []string{"Host " + hostPatterns(), "    ProxyCommand " + c.proxy("'%n'")}
+	lines := []string{"Host " + hostPatterns(), "    ProxyCommand " + c.proxy(wordFor(runtime.GOOS, "%n"))}
 	for _, s := range c.settings() {
 		lines = append(lines, "    "+s)
 	}

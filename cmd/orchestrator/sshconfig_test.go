@@ -38,3 +38,18 @@ func TestNoHostIsASandboxWhoseNameAShellMayReadOtherwise(t *testing.T) {
 		}
 	}
 }
+
+func TestWordsOfAProxyCommandAreQuotedForTheirSystem(t *testing.T) {
+	for _, tt := range []struct{ system, word, want string }{
+		{"linux", "/a b/it's", `'/a b/it'\''s'`},
+		{"darwin", "%n", `'%n'`},
+		{"windows", `C:\Program Files\orchestrator.exe`, `"C:\Program Files\orchestrator.exe"`},
+		{"windows", `C:\dir\`, `"C:\dir\\"`},
+		{"windows", "it's", `"it's"`},
+		{"windows", "%n", `"%n"`},
+	} {
+		if got := wordFor(tt.system, tt.word); got != tt.want {
+			t.Errorf("%q on %s: %s, want %s", tt.word, tt.system, got, tt.want)
+		}
+	}
+}
