@@ -2,9 +2,7 @@ package egress
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -88,9 +86,6 @@ func TestNoSecretIsForANamedRule(t *testing.T) {
 func TestADownloadOfAnEditorGoesThroughANamedRule(t *testing.T) {
 	const address = "127.83.71.62"
 	l, err := net.Listen("tcp", address+":443")
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skip("nobody but root listens at port 443 here")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// needs skips a test unless a program is there.
+// needs fails a test unless a program is there.
 func needs(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 	}
 }
