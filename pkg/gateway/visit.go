@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -24,18 +25,20 @@ type Visit struct {
 }
 
 // VisitBySSH lets in a client that has proved that the key is its own. The visit must be ended. The error
-// is that of [Gateway.SSHCaller], or says that the tenant has too many; text for the client is in the
-// [Failure] that [Gateway.FailureOf] makes of it.
+// says that the key counts no longer, that the tenant has too many connections, or that the gateway ends;
+// [Gateway.FailureOf] has text of it for the client.
 func (g *Gateway) VisitBySSH(ctx context.Context, shown SSHKey) (*Visit, error) {
 	caller, err := g.SSHCaller(shown)
 	if err == nil {
 		_, err = g.Tenants.Policy(ctx, caller.Tenant)
 	}
-	if err == nil && g.streams.closing.Err() != nil {
-		err = errEnding
-	}
-	if err != nil {
-		return nil, err
+	switch {
+	case errors.Is(err, ErrUnknownToken):
+		return nil, errStale
+	case err != nil:
+		return nil, g.untold(err)
+	case g.streams.closing.Err() != nil:
+		return nil, errEnding
 	}
 	leave, err := g.visits.enter(caller.Tenant)
 	if err != nil {
