@@ -5,31 +5,30 @@ package launcher_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
 // victim is what runs in a sandbox that others look at, until TERM. It has a secret wherever there may be one,
-// and tells where: in its memory and environment, in files, at sockets, and in memory that is shared.
+// and tells where: in its memory and environment, in files, at sockets, and in memory that is shared. Within rules of
+// Landlock it can have neither unix sockets nor shared memory by a name. Whoever may trace it by its user, may.
 const victim = `
 import ctypes, json, os, signal, socket, threading
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 secret = os.environ["SECRET"].encode()
 libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(0x59616d61, ctypes.c_long(-1), 0, 0, 0)
 def serve(s):
     s.listen()
     def each():
@@ -40,29 +39,32 @@ places = {}
 for name, dir in ("workspace", os.getcwd()), ("home", os.environ["HOME"]), ("temp", os.environ["TEMP_OUTSIDE"]):
     places[name] = os.path.join(dir, "secret")
     with open(os.path.join(os.environ["TMPDIR"] if name == "temp" else dir, "secret"), "wb") as f: f.write(secret)
+shm = "/dev/shm/" + os.environ["NAME"]
 try:
-    with open("/dev/shm/" + os.environ["NAME"], "wb") as f: f.write(secret)
+    with open(shm, "wb") as f: f.write(secret)
+    places["shm"] = shm
 except PermissionError: pass
-places["shm"] = "/dev/shm/" + os.environ["NAME"]
 libc.shmat.restype = ctypes.c_void_p
 key = int(os.environ["KEY"])
 segment = libc.shmget(key, 4096, 0o1600)
 at = libc.shmat(segment, None, 0)
 ctypes.memmove(at, secret, len(secret))
 tcp = socket.socket(); tcp.bind(("127.0.0.1", 0))
+sockets = {}
 try:
     abstract = socket.socket(socket.AF_UNIX); abstract.bind("\0" + os.environ["NAME"])
     unix = socket.socket(socket.AF_UNIX); unix.bind("s")
     serve(abstract); serve(unix)
+    sockets = {"abstract socket": "\0" + os.environ["NAME"], "socket": os.path.realpath("s")}
 except PermissionError: pass
 memory = ctypes.create_string_buffer(secret)
-print(json.dumps({"Files": places, "Key": key, "Port": serve(tcp)[1], "Abstract": os.environ["NAME"], "Socket": os.path.realpath("s"), "Address": ctypes.addressof(memory), "Size": len(secret), "File": tcp.fileno()}), flush=True)
+print(json.dumps({"Files": places, "Key": key, "Port": serve(tcp)[1], "Sockets": sockets, "Address": ctypes.addressof(memory), "Size": len(secret), "File": tcp.fileno()}), flush=True)
 signal.sigwait([signal.SIGTERM])
 libc.shmctl(segment, 0, None)
-if os.path.exists(places["shm"]): os.remove(places["shm"])
+if "shm" in places: os.remove(shm)
 `
 
-// thieves are tries to get at the victim's secret. Each prints its name and what it got.
+// neighbour has tries to get at the victim's secret. It prints why each failed, or nothing for those that succeeded.
 const neighbour = `
 import ctypes, json, os, signal, socket, sys
 v = json.loads(sys.argv[1])
@@ -112,10 +114,9 @@ tries |= {
     "priority": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19) or b"set",
     "process": lambda: read(proc + "cmdline"),
     "TCP": lambda: call(socket.AF_INET, ("127.0.0.1", v["Port"])),
-    "abstract socket": lambda: call(socket.AF_UNIX, "\0" + v["Abstract"]),
-    "socket": lambda: call(socket.AF_UNIX, v["Socket"]),
     "System V": shared,
 }
+tries |= {name: lambda address=address: call(socket.AF_UNIX, address) for name, address in v["Sockets"].items()}
 got = {}
 for name, t in tries.items():
     try: got[name] = "" if t() else "nothing"
@@ -138,38 +139,27 @@ type prey struct {
 	place  map[string]any // what the victim says, and PID outside
 }
 
-// environ is the victim's environment, in a sandbox with this directory.
-func (p *prey) environ(dir string, key int) []string {
-	return []string{"SECRET=" + p.secret, "NAME=podagent-" + rand.Text(), "TEMP_OUTSIDE=" + filepath.Join(dir, "tmp"), "KEY=" + strconv.Itoa(key)}
-}
-
-// lure runs the victim in a sandbox.
-func lure(t *testing.T, s *launcher.Sandbox, key int) *prey {
+// lure runs the victim in a sandbox of a user in a directory of [stageFor], and returns what ends it.
+func lure(t *testing.T, dir string, user int, level isolation.Level) (p *prey, end func()) {
 	t.Helper()
-	p := &prey{secret: rand.Text()}
-	cmd := s.Command(context.WithoutCancel(t.Context()), "python3", "-c", victim) // it clears up at its end
-	cmd.Env = p.environ(filepath.Dir(s.Workdir), key)
-	if s.Isolation.Level == isolation.None { // which has no directories of its own
-		own := t.TempDir()
-		cmd.Env = append(cmd.Env, "HOME="+own, "TMPDIR="+own, "TEMP_OUTSIDE="+own)
+	p = &prey{secret: rand.Text()}
+	env := []string{"SECRET=" + p.secret, "NAME=podagent-" + rand.Text(), "KEY=" + strconv.Itoa(os.Getpid()<<6+int(lured.Add(1))), "TEMP_OUTSIDE=$(dirname $PWD)/tmp"}
+	if level == isolation.None { // which has no directories of its own
+		own := filepath.Join(dir, "tmp")
+		env = append(env, "HOME="+own, "TMPDIR="+own, "TEMP_OUTSIDE="+own)
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.StdoutPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(cmd.Process.Signal(unix.SIGTERM), cmd.Wait()); err != nil {
-			t.Error(err, &said)
-		}
-	})
-	if err := json.NewDecoder(out).Decode(&p.place); err != nil {
-		t.Fatalf("%v: %s", err, &said)
+	e := &errand{Dir: dir, ID: "victim-" + cmp.Or(string(level), "open"), UID: uint32(user), Mode: cmp.Or(isolation.Mode(level), isolation.Off), Last: "kill $(cat pid); while kill -0 $(cat pid) 2>ended; do sleep 0.01; done"} // it clears up
+	e.Scripts = []string{"mkfifo said\nenv " + strings.Join(env, " ") + " python3 -c '" + victim + "' >said & echo $! >pid; head -n 1 said"}
+	end = e.start(t)
+	if err := errors.Join(e.errs[0], json.Unmarshal([]byte(e.outputs[0]), &p.place)); err != nil {
+		t.Fatalf("%v: %s", err, e.outputs[0])
 	}
 	p.find(t)
-	return p
+	return p, end
 }
+
+// lured counts victims, each of which has a key of its own.
+var lured atomic.Int32
 
 // find looks for the process, of which namespaces tell no number.
 func (p *prey) find(t *testing.T) {
@@ -229,48 +219,50 @@ func tries(t *testing.T, out []byte, err error) (got map[string]string) {
 }
 
 func TestSandboxesCannotSeeEachOther(t *testing.T) {
-	for i, level := range []isolation.Level{isolation.None, isolation.Namespaces, isolation.Landlock} {
-		t.Run(cmp.Or(string(level), "outside"), func(t *testing.T) {
-			l := launchertest.Local(t)
-			l.Isolation = cmp.Or(isolation.Mode(level), isolation.Off)
-			p := lure(t, launch(t, l, launcher.Spec{ID: "b"}), os.Getpid()<<4+i)
-			if level != isolation.None {
-				out, err := launch(t, l, launcher.Spec{ID: "a"}).Command(t.Context(), "python3", "-c", neighbour, p.argument(t)).CombinedOutput()
-				judge(t, tries(t, out, err), shown[level])
-				return
-			}
-			out, err := exec.Command("python3", "-c", neighbour, p.argument(t)).CombinedOutput()
-			for name, why := range tries(t, out, err) {
-				if why != "" { // so it could not show anything
-					t.Errorf("%s fails from outside: %s", name, why)
-				}
-			}
+	for name, user := range map[string]int{"root": 0, "ordinary": ordinaryUser} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := stageFor(t, user)
+			keepApart(t, dir, user, dir, user, shown)
 		})
 	}
 }
 
 func TestUsersCannotSeeEachOther(t *testing.T) {
-	for i, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
-		t.Run(string(level), func(t *testing.T) {
-			t.Parallel()
-			p := &prey{secret: rand.Text()}
-			theirs := &errand{Dir: stageFor(t, ordinaryUser+1), UID: ordinaryUser + 1, Mode: isolation.Mode(level), Last: "kill $(cat pid)"}
-			env := p.environ("$(dirname $PWD)", os.Getpid()<<4+8+i)
-			theirs.Scripts = []string{"env " + strings.Join(env, " ") + " python3 -c '" + victim + "' >said & echo $! >pid; while ! [ -s said ]; do kill -0 $! || exit 1; done; cat said"}
-			end := theirs.start(t)
-			defer end()
-			if err := errors.Join(theirs.errs[0], json.Unmarshal([]byte(theirs.outputs[0]), &p.place)); err != nil {
-				t.Fatalf("%v: %s", err, theirs.outputs[0])
-			}
-			p.find(t)
-			mine := &errand{Dir: stage(t), UID: ordinaryUser, Mode: isolation.Mode(level)}
-			mine.Scripts = []string{"python3 -c '" + neighbour + "' '" + p.argument(t) + "'"}
-			mine.start(t)()
-			words := map[string]string{}
-			if level == isolation.Landlock {
-				words["process"] = shown[level]["process"]
-			}
-			judge(t, tries(t, []byte(mine.outputs[0]), mine.errs[0]), words)
-		})
+	words := map[isolation.Level]map[string]string{isolation.Landlock: {"process": shown[isolation.Landlock]["process"]}}
+	keepApart(t, stageFor(t, ordinaryUser+1), ordinaryUser+1, stage(t), ordinaryUser, words)
+}
+
+// keepApart has an isolated sandbox of one user try to get at victims of another one: one that is isolated as well,
+// and one that nothing isolates, and so has all that there is to get at. The latter's user can get at it from outside.
+func keepApart(t *testing.T, theirs string, they int, mine string, me int, shown map[isolation.Level]map[string]string) {
+	t.Helper()
+	open, end := lure(t, theirs, they, isolation.None)
+	defer end()
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		isolated, end := lure(t, theirs, they, level)
+		defer end()
+		victims := map[string]*prey{"isolated": isolated, "open": open}
+		thief := &errand{Dir: mine, ID: "thief-" + string(level), UID: uint32(me), Mode: isolation.Mode(level)}
+		names := slices.Sorted(maps.Keys(victims))
+		for _, name := range names {
+			thief.Scripts = append(thief.Scripts, "python3 -c '"+neighbour+"' '"+victims[name].argument(t)+"'")
+		}
+		thief.run(t)
+		for i, name := range names {
+			t.Run(string(level)+"/"+name, func(t *testing.T) { judge(t, tries(t, []byte(thief.outputs[i]), thief.errs[i]), shown[level]) })
+		}
+	}
+	out, err := (&errand{Dir: theirs, UID: uint32(they)}).command(t.Context(), "env", "python3", "-c", neighbour, open.argument(t)).CombinedOutput()
+	got := tries(t, out, err)
+	for name, why := range got {
+		if why != "" { // so it could not show anything
+			t.Errorf("%s fails from outside: %s", name, why)
+		}
+	}
+	for _, name := range []string{"shm", "socket", "abstract socket"} {
+		if _, tried := got[name]; !tried {
+			t.Errorf("the open victim has no %s", name)
+		}
 	}
 }

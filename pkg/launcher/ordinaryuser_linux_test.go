@@ -30,8 +30,11 @@ import (
 // runs scripts in it, and ends it when its input ends.
 type errand struct {
 	Dir      string // of [stageFor]
+	ID       string // of the sandbox, if not "a"
+	Agent    string // in Dir, if not "podagent"
 	UID      uint32
 	Mode     isolation.Mode
+	Level    *isolation.Level // that the sandbox must have, if not nil
 	Limits   corev1.ResourceList
 	Readable []string
 	Env      []string
@@ -135,8 +138,9 @@ func playErrand() (err error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
-	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, "podagent"), Isolation: e.Mode, Limits: e.Limits, Readable: e.Readable}
-	s, err := l.Launch(ctx, launcher.Spec{ID: "a", Env: e.Env})
+	l := &launcher.Local{StateDir: filepath.Join(e.Dir, "state"), Agent: filepath.Join(e.Dir, cmp.Or(e.Agent, "podagent")), Isolation: e.Mode, Limits: e.Limits, Readable: e.Readable}
+	id := cmp.Or(e.ID, "a")
+	s, err := l.Launch(ctx, launcher.Spec{ID: id, Env: e.Env})
 	switch isolation := errors.Is(err, launcher.ErrIsolation); {
 	case e.Refused != "" && isolation && strings.Contains(err.Error(), e.Refused):
 		return nil
@@ -145,7 +149,10 @@ func playErrand() (err error) {
 	case err != nil:
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close(), l.Terminate(ctx, "a")) }()
+	defer func() { err = errors.Join(err, s.Close(), l.Terminate(ctx, id)) }()
+	if e.Level != nil && s.Isolation.Level != *e.Level {
+		return fmt.Errorf("it is isolated by %+v", s.Isolation)
+	}
 	inTime, cancel := context.WithTimeout(ctx, cmp.Or(e.Time, hung)) // what hangs is ended with the sandbox
 	defer cancel()
 	for _, script := range e.Scripts {
