@@ -36,15 +36,22 @@ func refusing(t *testing.T, l *launcher.Local, namespaces, landlock bool) {
 // namespace, to landlock_create_ruleset, and to seccomp, unless it is 0. It is the launcher's agent from then on.
 func answering(t *testing.T, l *launcher.Local, clone, ruleset, seccomp unix.Errno) {
 	t.Helper()
-	filtering(t, l, fmt.Sprintf(`
-clone, ruleset, seccomp = %d, %d, %d
+	filtering(t, l, answers(clone, ruleset, seccomp, 0))
+}
+
+// answers are the steps of such a filter. mount is the answer to mount(2), unless it is 0.
+func answers(clone, ruleset, seccomp, mount unix.Errno) string {
+	return fmt.Sprintf(`
+clone, ruleset, seccomp, mount = %d, %d, %d, %d
 if clone:
     steps += [step(0x15, 435, 0, 1), step(0x06, errno | 38), step(0x15, 56, 0, 4), step(0x20, 16), step(0x45, 0x10000000, 0, 1), step(0x06, errno | clone), step(0x20, 0)]
 if ruleset:
     steps += [step(0x15, 444, 0, 1), step(0x06, errno | ruleset)]
 if seccomp:
     steps += [step(0x15, 317, 0, 1), step(0x06, errno | seccomp)]
-`, clone, ruleset, seccomp))
+if mount:
+    steps += [step(0x15, 165, 0, 1), step(0x06, errno | mount)]
+`, clone, ruleset, seccomp, mount)
 }
 
 // filtering writes a program that runs the agent within a filter of system calls, with these steps in Python. It is
@@ -52,6 +59,13 @@ if seccomp:
 func filtering(t *testing.T, l *launcher.Local, steps string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "podagent")
+	writeFiltered(t, program, l.Agent, steps)
+	l.Agent = program
+}
+
+// writeFiltered writes such a program, which runs an agent.
+func writeFiltered(t *testing.T, program, agent, steps string) {
+	t.Helper()
 	text := fmt.Sprintf(`#!/usr/bin/python3
 import ctypes, os, struct, sys
 def step(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
@@ -65,32 +79,42 @@ program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
 os.execv(%q, sys.argv)
-`, steps, l.Agent)
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+`, steps, agent)
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l.Agent = program
 }
 
+// A machine refuses a clone with new namespaces, or mounts in these as Ubuntu 24.04 does, or Landlock. want is the
+// level that auto takes there.
+type machine struct {
+	name                   string
+	clone, mount, landlock unix.Errno
+	want                   isolation.Level
+}
+
+var machines = []machine{
+	{"all", 0, 0, 0, isolation.Namespaces},
+	{"no namespaces", unix.EPERM, 0, 0, isolation.Landlock},
+	{"no mounts", 0, unix.EACCES, 0, isolation.Landlock},
+	{"no Landlock", 0, 0, unix.ENOSYS, isolation.Namespaces},
+	{"neither", unix.EPERM, 0, unix.ENOSYS, isolation.None},
+	{"neither mounts nor Landlock", 0, unix.EACCES, unix.ENOSYS, isolation.None},
+}
+
+// steps are those of a filter that makes this machine such a one.
+func (m machine) steps() string { return answers(m.clone, m.landlock, 0, m.mount) }
+
 func TestAutoTakesTheStrongestLevelThatThereIs(t *testing.T) {
-	for _, test := range []struct {
-		name                 string
-		namespaces, landlock bool
-		want                 isolation.Level
-	}{
-		{"all", false, false, isolation.Namespaces},
-		{"no namespaces", true, false, isolation.Landlock},
-		{"no Landlock", false, true, isolation.Namespaces},
-		{"neither", true, true, isolation.None},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, m := range machines {
+		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			l := launchertest.Local(t)
-			refusing(t, l, test.namespaces, test.landlock)
+			filtering(t, l, m.steps())
 			l.Isolation = isolation.Auto
 			s := launch(t, l, launcher.Spec{ID: "a"})
-			if is := s.Isolation; is.Level != test.want || (is.Missing != "") != test.namespaces || strings.Contains(is.Missing, "as required") {
-				t.Errorf("it is isolated by %+v, want %q", is, test.want)
+			if is := s.Isolation; is.Level != m.want || (is.Missing != "") != (m.clone|m.mount != 0) || strings.Contains(is.Missing, "as required") {
+				t.Errorf("it is isolated by %+v, want %q", is, m.want)
 			}
 			if got := output(t, s, "echo works"); got != "works" {
 				t.Errorf("a command printed %q", got)
