@@ -171,8 +171,7 @@ type Summary struct {
 	Expires   time.Time           // when it ends itself; zero if it need not, or was paused by Pause
 	Resources corev1.ResourceList // cpu, memory (limits, or else requests), its workspace's storage, which Find may not know
 	Lifetime  time.Duration       // how long its pod lives, or, paused, its next one
-	// Isolation is what keeps a sandbox of [Local] from its machine: a level, or [isolation.Off]. Empty for others, and before it first started.
-	Isolation isolation.Mode
+	Isolation isolation.Mode      // what keeps a sandbox of [Local] from its machine: a level, or [isolation.Off]; empty for others
 }
 
 // wrap says what was being done to which sandbox when err came.

@@ -27,16 +27,15 @@ type Local struct {
 	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
 	Agent     string
 	Isolation isolation.Mode // what keeps new sandboxes from this machine, or [ErrIsolation]; empty: [isolation.Auto]
-	// Readable are absolute paths that isolated sandboxes can read, besides the system's. What would lift the
-	// isolation is refused, here and as the workdir of an isolated sandbox: docs/isolation.md has the list.
+	// Readable are absolute paths that isolated sandboxes can read, besides the system's. Neither they nor a workdir of one can be all that
+	// is the user's, nor what would lift the isolation, such as StateDir: docs/isolation.md lists those.
 	Readable []string
 	// Limits are those of each new isolated sandbox as a whole: cpu, memory and [ResourceProcesses]; 0 is no limit. By
 	// default they are [DefaultLocalProcesses] and three quarters of the machine's memory, as far as that can be. A
 	// named limit that cannot be kept is [ErrIsolation]. Sandbox.Isolation.Limiter says what keeps them.
 	Limits corev1.ResourceList
-	// Ephemeral, if not 0, has all files of each new sandbox in memory, in at most so many bytes. They go with the
-	// agent. Then Open and Launch fail with [ErrEnded], until somebody terminates the sandbox. This takes namespaces,
-	// or is [ErrIsolation].
+	// Ephemeral, if not 0, has the workdir, home and temporary files of each new sandbox in memory, in at most so many bytes. They go with the
+	// agent: then Open and Launch fail with [ErrEnded], until somebody terminates the sandbox. This takes namespaces, or is [ErrIsolation].
 	Ephemeral int64
 	Log       *slog.Logger // gets what the launcher does; nil discards it
 }
