@@ -21,7 +21,7 @@ import (
 // that it is not asked for (confine, lifecycle, protect), this machine's programs and settings (audit,
 // cluster-flags, doctor, errors, gateway, settings), or what [TestMCPThroughAGateway] has (mcp).
 var throughAGateway = []string{
-	"code", "cp", "detach", "editors", "exec", "execid", "files", "forward", "git", "json", "kill", "killed", "search", "stats", "strays", "terminal", "tool", "watch",
+	"code", "cp", "detach", "editors", "exec", "execid", "files", "forward", "git", "json", "kill", "killed", "search", "ssh", "stats", "strays", "terminal", "tool", "watch",
 }
 
 // TestScriptsThroughAGateway runs these, and the scripts in testdata/remote, with a gateway over the
