@@ -7,7 +7,7 @@
 // "make bench" in the project's root runs all groups. Each group is a benchmark:
 // BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart, BenchmarkMany,
 // BenchmarkCost, BenchmarkTools, BenchmarkScale, and those whose names begin with
-// BenchmarkEgress, BenchmarkGateway and BenchmarkIsolation. At the end it prints a table of
+// BenchmarkEgress, BenchmarkGateway, BenchmarkIsolation and BenchmarkSSH. At the end it prints a table of
 // all measurements. "make bench-check" fails if a ratio misses its target.
 //
 // The package consists of tests, because it uses the tests' own way to make
