@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -26,7 +28,7 @@ func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
 	})
 }
 
-// overEachLauncher runs a test with each launcher, and in a pod under gVisor, in
+// overEachLauncher runs a test with each launcher, the local one at each level, and in a pod under gVisor, in
 // parallel. The test also gets a Spec with the launcher's requirements.
 func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher, spec launcher.Spec)) {
 	t.Parallel()
@@ -34,6 +36,7 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 		t.Parallel()
 		test(t, launchertest.Local(t), launcher.Spec{ID: t.Name()})
 	})
+	overEachLevel(t, func(t *testing.T, l *launcher.Local) { test(t, l, launcher.Spec{ID: t.Name()}) })
 	t.Run("kubernetes", func(t *testing.T) {
 		t.Parallel()
 		c := launchertest.NewCluster(t, launcher.Restricted)
@@ -58,6 +61,32 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 			t.Parallel()
 			l, spec := underGVisor(t)
 			test(t, l, spec)
+		})
+	}
+}
+
+// loads are tests of many processes and bytes. They cost much, and show of isolated local sandboxes what others show
+// already; the limit of processes is lower there, too.
+var loads = []string{
+	"TestRoundTripOf1GiBKeepsTheAgentUnder64MiB", "TestStdinThroughCatIsIdenticalAndKeepsTheAgentUnder64MiB", "TestFSPassesTestFS",
+	"Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus", "TestExecOutputOf100MBIsCompleteAndInOrder", "Test500ExecsAtOnce",
+	"TestLazySandboxTerminatesWhatItLaunched", "TestCloseAfterTerminateLeavesTheNextSandboxAlone", "TestExecContextEndFreesAnOutputThatNobodyReads",
+	"Test200ConnectionsToAPortAtOnce", "TestWhatAConnectionCarriesEachWayIsIdentical",
+}
+
+// overEachLevel runs a test with a local launcher at each level that isolates, in parallel, unless it is one of the
+// loads: users get one of these levels unless they say otherwise.
+func overEachLevel(t *testing.T, test func(t *testing.T, l *launcher.Local)) {
+	t.Helper()
+	if slices.Contains(loads, t.Name()) {
+		return
+	}
+	for _, level := range []isolation.Level{isolation.Namespaces, isolation.Landlock} {
+		t.Run("local at "+string(level), func(t *testing.T) {
+			t.Parallel()
+			l := launchertest.Local(t)
+			l.Isolation = isolation.Mode(level)
+			test(t, l)
 		})
 	}
 }

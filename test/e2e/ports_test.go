@@ -32,6 +32,10 @@ func overEachServer(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, p
 		s := harness.Launch(t, launchertest.Local(t), launcher.Spec{ID: "a"})
 		test(t, s, harness.StartServer(t, s))
 	})
+	overEachLevel(t, func(t *testing.T, l *launcher.Local) {
+		s := harness.Launch(t, l, launcher.Spec{ID: "a"})
+		test(t, s, harness.StartServer(t, s))
+	})
 }
 
 // browser returns an HTTP client whose connections all go to this port, whatever
