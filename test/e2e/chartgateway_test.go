@@ -86,6 +86,7 @@ func TestChartRefusesWrongValuesOfAGateway(t *testing.T) {
 		{gateway + "gateway.domain=a..b", "/gateway/domain"},
 		{gateway + "gateway.domain=a.example", "needs gateway.linkKeys.secret"},
 		{gateway + "gateway.settings.e2b=true", "needs gateway.linkKeys.secret"},
+		{gateway + "gateway.settings.console=true", "needs gateway.linkKeys.secret"},
 		{gateway + "gateway.service.type=ExternalName", "/gateway/service/type"},
 		{gateway + "gateway.ingress.create=true", "needs gateway.ingress.hosts"},
 		{gateway + "gateway.replicas=1,gateway.domain=a.example,gateway.ingress.create=true,gateway.ingress.hosts={api.a.example}", "at or below gateway.domain"},
