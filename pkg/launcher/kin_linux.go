@@ -63,10 +63,10 @@ func (f *family) marks(pid int) bool {
 	return err == nil && dir == f.dir
 }
 
-// confined reports whether the kernel confines a process as it does the commands of sandboxes: one that has
-// little to do with podagent may have low limits, too.
+// confined reports whether a process has what the agents of isolated sandboxes and the commands of all have: one
+// that has little to do with podagent may have low limits, too.
 func (f *family) confined(pid int) bool {
-	confined, err := f.processes.Confined(pid)
+	confined, err := f.processes.NoNewPrivs(pid)
 	return err == nil && confined
 }
 

@@ -3,10 +3,13 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -120,23 +123,35 @@ func (l *Local) Dir() (string, error) {
 	return filepath.Join(home, ".local", "state", "podagent", "local"), err
 }
 
-// findAgent returns the path of the podagent binary.
+// findAgent returns the path of the podagent binary: the one beside this program, or else the first in PATH. One that is
+// there and cannot be executed is an error. To go on to the next one would let whoever changed its mode choose.
 func (l *Local) findAgent() (string, error) {
-	if path := l.Agent; path != "" {
-		return filepath.Abs(path)
-	}
-	if path := os.Getenv("PODAGENT_BIN"); path != "" {
-		return filepath.Abs(path)
-	}
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), "podagent")
-		if _, err := exec.LookPath(path); err == nil {
-			return path, nil
+	for _, path := range []string{l.Agent, os.Getenv("PODAGENT_BIN")} {
+		if path != "" {
+			return filepath.Abs(path)
 		}
 	}
-	path, err := exec.LookPath("podagent")
-	if err != nil {
-		return "", ErrNoAgent
+	var dirs []string
+	if self, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
 	}
-	return filepath.Abs(path)
+	for _, dir := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
+		path := filepath.Join(dir, agentName)
+		if info, err := os.Stat(path); !filepath.IsAbs(dir) || err == nil && info.IsDir() || isNotThere(err) {
+			continue
+		}
+		if _, err := exec.LookPath(path); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoAgent, err)
+		}
+		return path, nil
+	}
+	return "", ErrNoAgent
+}
+
+// agentName is the name of the program.
+const agentName = "podagent"
+
+// isNotThere reports whether an error says that a path leads to nothing.
+func isNotThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

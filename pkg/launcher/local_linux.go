@@ -191,6 +191,7 @@ func (l *Local) list(ctx context.Context) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	regainDirs(state)
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -36,6 +36,13 @@ func isMine(info fs.FileInfo) bool {
 	return ok && int64(st.Uid) == int64(os.Geteuid())
 }
 
+// regainDirs lets this user get at the directory of all sandboxes again, and at the one that it is in. What does not
+// succeed shows when they are used.
+func regainDirs(state string) {
+	_ = regain(filepath.Dir(state), 0o700)
+	_ = regain(state, 0o700)
+}
+
 // regain lets this user get at the sandbox's files again.
 func (p place) regain() error {
 	err := regain(p.dir, 0o700)

@@ -51,6 +51,7 @@ type place struct {
 
 func (l *Local) place(id string) (place, error) {
 	state, err := l.Dir()
+	regainDirs(state)
 	return place{dir: filepath.Join(state, podmeta.NameOf(id)), record: record{ID: id}}, err
 }
 

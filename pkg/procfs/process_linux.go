@@ -179,13 +179,13 @@ func SetOOMScoreAdj(pid int, score string) error {
 	return err
 }
 
-// Confined reports whether a process has no_new_privs and a filter of system calls, which it can never shed.
-func (fs *FS) Confined(pid int) (confined bool, err error) {
+// NoNewPrivs reports whether a process has no_new_privs, which it can never shed.
+func (fs *FS) NoNewPrivs(pid int) (has bool, err error) {
 	err = fs.read(pathOf(pid, "status"), func(text []byte) error {
-		confined = bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n")) && bytes.Contains(text, []byte("\nSeccomp:\t2\n"))
+		has = bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n"))
 		return nil
 	})
-	return confined, err
+	return has, err
 }
 
 // InNamespaceBelow reports whether a process is in a namespace of ids below that of /proc, and whether it is the
