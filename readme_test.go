@@ -67,7 +67,6 @@ func TestReadmeGoRuns(t *testing.T) {
 	program := fmt.Sprintf(`package main
 
 import (
-	"errors"
 	"context"
 	"fmt"
 
