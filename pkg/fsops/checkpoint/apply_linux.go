@@ -14,6 +14,7 @@ var (
 	errAppeared = errors.New("something was made there meanwhile")
 	errMoved    = errors.New("it was changed meanwhile")
 	errOlder    = errors.New("it is older than the checkpoint, which lacks it")
+	errMounted  = errors.New("something is mounted there")
 	errInUse    = errors.New("there are files in it that stay")
 )
 
@@ -58,7 +59,8 @@ func gone(err error) error {
 }
 
 func (r *restorer) removeDir(parent int, path, name string, e *entry) error {
-	if r.mustBeNewer(parent, name) == nil {
+	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere.
+	if r.target.MoreLeftOut == 0 && r.mustBeNewer(parent, name) == nil {
 		r.newer++
 		defer func() { r.newer-- }()
 	}
@@ -89,7 +91,7 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 	if err := statx(parent, name, &st); err != nil {
 		return gone(err)
 	}
-	if nanos(st.Ctime) < r.target.Time.UnixNano() {
+	if nanos(st.Ctime) < r.target.Began.UnixNano() {
 		return errOlder
 	}
 	return nil
@@ -174,7 +176,9 @@ func (r *restorer) made(path string, e *entry) {
 }
 
 func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
-	if err := unix.Mkdirat(parent, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := unix.Mkdirat(parent, name, 0o700); errors.Is(err, unix.EEXIST) {
+		return errAppeared
+	} else if err != nil {
 		return err
 	}
 	fd, err := r.enter(parent, name, e.mode)
@@ -367,6 +371,15 @@ func (r *restorer) findLinks(path string, h Hash) error {
 
 // link gives a file a further name.
 func (r *restorer) link(root int, l link) (err error) {
+	if r.keptPath[l.path] {
+		return nil
+	}
+	if err := r.mayChange(l.path); err != nil {
+		return err
+	}
+	if !r.scope.covers(l.target) {
+		return r.copyInstead(root, l)
+	}
 	if r.keptPath[l.target] {
 		return fmt.Errorf("%q is not as in the checkpoint", l.target)
 	}
@@ -401,6 +414,23 @@ func (r *restorer) link(root int, l link) (err error) {
 		return errors.Join(err, unix.Unlinkat(to, staged, 0))
 	}
 	return nil
+}
+
+// copyInstead makes a further name of a file that is not restored a file of its own, with the same content.
+func (r *restorer) copyInstead(root int, l link) error {
+	e, err := r.s.objects.find(r.target.root().hash, l.target)
+	if err != nil {
+		return err
+	}
+	to, name, err := openParent(root, l.path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	if l.present == nil {
+		return r.make(to, l.path, name, e)
+	}
+	return r.replace(to, l.path, name, l.present, e)
 }
 
 // openParent opens the directory that a path is in, without following links.

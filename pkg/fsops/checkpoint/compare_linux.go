@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +44,23 @@ func both(a, b tree) iter.Seq2[*entry, *entry] {
 			}
 		}
 	}
+}
+
+// find returns the entry that a directory's object has for a path.
+func (o *objects) find(h Hash, path string) (*entry, error) {
+	first, rest, deeper := strings.Cut(path, "/")
+	t, err := o.tree(h)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(t, func(e entry) bool { return e.name == first })
+	switch {
+	case i < 0 || t[i].kind == hardLink, deeper && t[i].kind != directory:
+		return nil, fmt.Errorf("%w: a hard link to %q, which is not there", ErrCorrupt, path)
+	case deeper:
+		return o.find(t[i].hash, rest)
+	}
+	return &t[i], nil
 }
 
 func nameOf(a, b *entry) string {

@@ -35,6 +35,8 @@ const (
 	indexHeader = "podagent index 1\n"
 	recordSize  = 8 + 8 + 8 + 8 + sha256.Size + 1
 	maxBoot     = 64
+	// maxIndexSize is that of an index of as many files as there may be.
+	maxIndexSize = maxEntries*recordSize + 1024
 )
 
 // find returns the record of an inode, nil if there is none.

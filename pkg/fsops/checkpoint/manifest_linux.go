@@ -15,6 +15,7 @@ type manifest struct {
 	Tree   []byte    `json:"tree"` // the hash of the root's object
 	Name   string    `json:"name,omitempty"`
 	Time   time.Time `json:"time"`
+	Began  time.Time `json:"began"` // by the clock that the times of files come from
 	Files  int64     `json:"files"`
 	Bytes  int64     `json:"bytes"`
 	Stored int64     `json:"stored"`

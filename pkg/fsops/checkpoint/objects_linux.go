@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -24,9 +24,8 @@ import (
 // its hash; the last byte says how the rest is encoded, so that the rest can share the blocks of the
 // file that it was copied from.
 type objects struct {
-	dir    string
-	tmp    string
-	serial atomic.Uint64
+	dir string
+	tmp string
 	// used counts the bytes of all objects; checked is what it was when take last looked whether there is room.
 	used, checked atomic.Int64
 	// hashOnly has nothing stored; trees are directories that only memory has, if it is not nil.
@@ -114,7 +113,16 @@ func (o *objects) put(c *coder, content []byte) (Hash, error) {
 // write makes the file of an object.
 func (o *objects) write(h Hash, text []byte) error {
 	tmp := o.temporary()
-	if err := errors.Join(o.take(int64(len(text))), os.WriteFile(tmp, text, 0o400)); err != nil {
+	err := o.take(int64(len(text)))
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, removeAny(tmp))
 	}
 	return o.publish(tmp, h)
@@ -141,10 +149,8 @@ func (o *objects) take(n int64) error {
 	return nil
 }
 
-// temporary returns a new path for a file that becomes an object.
-func (o *objects) temporary() string {
-	return filepath.Join(o.tmp, strconv.FormatUint(o.serial.Add(1), 36))
-}
+// temporary returns a new path, which nobody can foresee, for a file that becomes an object.
+func (o *objects) temporary() string { return filepath.Join(o.tmp, rand.Text()) }
 
 // publish gives a whole file the name of an object.
 func (o *objects) publish(tmp string, h Hash) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -86,7 +85,8 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if r.exclude, err = globs.NewSet(target.Exclude); err != nil {
 		return done, err
 	}
-	before, index, err := s.create(ctx, CreateOptions{})
+	// Room is not to be made by dropping what is to be restored.
+	before, index, err := s.create(ctx, CreateOptions{}, func(context.Context) (bool, error) { return false, nil })
 	if err != nil {
 		return done, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
@@ -133,7 +133,7 @@ func (s *Store) Recover(ctx context.Context) (recovered bool, err error) {
 
 func (s *Store) recover(ctx context.Context) (bool, error) {
 	path := filepath.Join(s.dir, journalFile)
-	text, err := os.ReadFile(path)
+	text, err := s.readFile(journalFile, maxManifestSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -353,6 +353,10 @@ func (r *restorer) both(parent int, path, name string, ea, eb *entry, covered bo
 
 // enter opens a directory to change what is in it.
 func (r *restorer) enter(parent int, name string, mode uint32) (int, error) {
+	var st unix.Statx_t
+	if err := statx(parent, name, &st); err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return -1, errMounted
+	}
 	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err == nil && mode&0o300 != 0o300 {
 		_ = unix.Fchmod(fd, mode|0o700) // until its modes are set at the end

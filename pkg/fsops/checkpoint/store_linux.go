@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +47,8 @@ type Store struct {
 	exclude   globs.Set
 	objects   *objects
 
-	mu sync.Mutex
+	// turn has a value while a call has its turn.
+	turn chan struct{}
 	// counted says that objects.used has been counted.
 	counted bool
 }
@@ -75,7 +75,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	if opts.Max <= 0 {
 		opts.Max = defaultMax
 	}
-	s := &Store{dir: dir, root: root, opts: opts, exclude: exclude}
+	s := &Store{dir: dir, root: root, opts: opts, exclude: exclude, turn: make(chan struct{}, 1)}
 	s.objects = &objects{dir: filepath.Join(dir, objectsDir), tmp: filepath.Join(dir, temporaryDir)}
 	// What an earlier process has not finished is worth nothing.
 	err = os.RemoveAll(s.objects.tmp)
@@ -90,12 +90,12 @@ func Open(dir, root string, opts Options) (*Store, error) {
 
 // lock waits for the other calls.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
-	s.mu.Lock()
-	if err := ctx.Err(); err != nil {
-		s.mu.Unlock()
-		return nil, err
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return s.mu.Unlock, nil
 }
 
 // CreateOptions say what a new checkpoint is like.
@@ -119,15 +119,16 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 		return Checkpoint{}, err
 	}
 	defer unlock()
-	c, _, err := s.create(ctx, opts)
+	c, _, err := s.create(ctx, opts, s.dropOldest)
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint: %w", err)
 	}
 	return c, s.limit(ctx, c.ID)
 }
 
-// create is Create for callers that hold the lock. It also returns what the scan found.
-func (s *Store) create(ctx context.Context, opts CreateOptions) (c Checkpoint, x *index, err error) {
+// create is Create for callers that have their turn. If there is no room, makeRoom reports whether it has made some. It
+// also returns what the scan found.
+func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(context.Context) (bool, error)) (c Checkpoint, x *index, err error) {
 	if len(opts.Name) > maxName {
 		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
 	}
@@ -137,7 +138,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions) (c Checkpoint, x
 	before := s.objects.used.Load()
 	found, x, err := s.scan(ctx, s.objects)
 	for errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) {
-		dropped, dropErr := s.dropOldest(ctx)
+		dropped, dropErr := makeRoom(ctx)
 		if !dropped || dropErr != nil {
 			return c, nil, errors.Join(noRoom(err), dropErr)
 		}
@@ -167,14 +168,14 @@ func noRoom(err error) error {
 // found is the result of a scan.
 type found struct {
 	*scan
-	began        time.Time // by the clock that the times of files come from
+	began        time.Time
 	tree         Hash
 	files, bytes int64
 }
 
 func (f *found) manifest(name string, exclude []string) *manifest {
 	return &manifest{
-		Format: manifestFormat, Tree: f.tree[:], Name: name, Time: f.began.UTC(), Files: f.files, Bytes: f.bytes,
+		Format: manifestFormat, Tree: f.tree[:], Name: name, Time: time.Now().UTC(), Began: f.began.UTC(), Files: f.files, Bytes: f.bytes,
 		Exclude: exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving,
 	}
 }
@@ -235,7 +236,7 @@ func (s *Store) id() inodeID {
 
 // readIndex returns the index of the last scan, and false if there is none of this start of the machine.
 func (s *Store) readIndex() (*index, bool) {
-	text, err := os.ReadFile(filepath.Join(s.dir, indexFile))
+	text, err := s.readFile(indexFile, maxIndexSize)
 	if err == nil {
 		if x, err := decodeIndex(text); err == nil && x.boot == s.opts.Boot {
 			return x, true
@@ -243,6 +244,24 @@ func (s *Store) readIndex() (*index, bool) {
 	}
 	empty, err := filepath.Glob(filepath.Join(s.dir, manifestsDir, "*"))
 	return new(index), err == nil && len(empty) == 0
+}
+
+// readFile reads a file of the store that has up to limit bytes. It waits for nobody: whoever can write to the store
+// may have put something else there.
+func (s *Store) readFile(name string, limit int64) ([]byte, error) {
+	file, err := os.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > limit) {
+		err = fmt.Errorf("%w: its %s is not one", ErrCorrupt, filepath.Base(name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(file, limit))
 }
 
 // writeFile makes or replaces a file of the store, so that it is there as a whole or not at all.
@@ -280,15 +299,10 @@ func (s *Store) manifest(id ID) (*manifest, error) {
 	if _, err := ParseID(string(id)); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(s.manifestPath(id), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	text, err := s.readFile(filepath.Join(manifestsDir, string(id)), maxManifestSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxManifestSize+1))
 	if err != nil {
 		return nil, err
 	}

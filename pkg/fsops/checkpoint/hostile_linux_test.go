@@ -1,0 +1,130 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+)
+
+// What waits for somebody to read or write it, or is larger than any disk, holds nothing up.
+func TestStoreThatWasTamperedWithHoldsNothingUp(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	c := create(t, s)
+	store := filepath.Join(filepath.Dir(root), "store")
+	if err := errors.Join(os.Remove(filepath.Join(store, "index")), unix.Mkfifo(filepath.Join(store, "index"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s)
+	if err := errors.Join(os.WriteFile(filepath.Join(store, "index"), nil, 0o600), os.Truncate(filepath.Join(store, "index"), 1<<43)); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s)
+	if err := unix.Mkfifo(filepath.Join(store, "journal"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("restoring: %v", err)
+	}
+}
+
+// A restore that finds no room does not make some by dropping what it is to restore.
+func TestRestoreWithoutRoomKeepsItsCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Fatalf("cannot mount tmpfs, for which this test needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	root := filepath.Join(dir, "tree")
+	sow(t, root, map[string]string{"x": "1"})
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	junk := make([]byte, 9<<20)
+	for i := range junk {
+		junk[i] = byte(i * i >> 3)
+	}
+	sow(t, root, map[string]string{"x": "2", "junk": string(junk)})
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
+		t.Fatalf("restoring: %v", err)
+	}
+	if err := os.Remove(filepath.Join(root, "junk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"x": "1"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Hard links lead a restore neither to protected files nor out of the paths that it is for.
+func TestHardLinksLeadARestoreNowhere(t *testing.T) {
+	root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{
+		Protected: func(path string) error {
+			if path == "safe" {
+				return fs.ErrPermission
+			}
+			return nil
+		},
+	})
+	for from, to := range map[string]string{"a": "safe", "b": "z"} {
+		if err := os.Link(filepath.Join(root, from), filepath.Join(root, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := create(t, s)
+	for _, path := range []string{"a", "safe", "b", "z"} {
+		if err := os.Remove(filepath.Join(root, path)); err != nil {
+			t.Fatal(err)
+		}
+		sow(t, root, map[string]string{path: "new " + path})
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"z"}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "new a", "safe": "new safe", "b": "new b", "z": "1"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrIncomplete) {
+		t.Errorf("restoring: %v", err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "1", "safe": "new safe", "b": "1", "z": "1"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is mounted in the tree after a checkpoint is not the tree's.
+func TestRestoreLeavesMountsAlone(t *testing.T) {
+	root, s := plot(t, map[string]string{"m/x": "1"}, checkpoint.Options{})
+	c := create(t, s)
+	at := filepath.Join(root, "m")
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, "mode=700"); err != nil {
+		t.Fatalf("cannot mount tmpfs, for which this test needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(at, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrIncomplete) {
+		t.Errorf("restoring: %v", err)
+	}
+	info, err := os.Stat(at)
+	if err != nil || info.Mode().Perm() != 0o700 || len(reap(t, root)) > 0 {
+		t.Errorf("the mount has changed: %v, %v", info.Mode(), err)
+	}
+}
