@@ -240,9 +240,9 @@ func TestPublicPortIsOpenToStrangers(t *testing.T) {
 	d.walk(
 		step{"POST", "/api/v1/sandboxes", `{"id":"web","public_ports":[` + port + `,1],"labels":{"team":"red"}}`, nil, 201, ``},
 		step{"POST", "/api/v1/sandboxes", `{"id":"web","public_ports":[2]}`, nil, 200, ``},
-		step{"GET", "/api/v1/sandboxes/web", "", nil, 200, `"labels":{"team":"red"},"public_ports":\[` + port + `,1\]}`},
+		step{"GET", "/api/v1/sandboxes/web", "", nil, 200, `"labels":{"team":"red"},"public_ports":\[` + port + `,1\],"isolation":"none"}`},
 		step{"POST", "/api/v1/sandboxes", `{"id":"open","all_public":true}`, nil, 201, ``},
-		step{"GET", "/api/v1/sandboxes/open", "", nil, 200, `"all_public":true}`},
+		step{"GET", "/api/v1/sandboxes/open", "", nil, 200, `"all_public":true,"isolation":"none"}`},
 		step{"POST", "/api/v1/sandboxes", `{"id":"private"}`, nil, 201, ``},
 		step{"POST", "/api/v1/sandboxes", `{"id":"x","public_ports":[0]}`, nil, 422, `public_ports`},
 		step{"POST", "/api/v1/sandboxes", `{"id":"x","public_ports":[65536]}`, nil, 422, `public_ports`},

@@ -306,7 +306,7 @@ func TestKeysOfTheDocumentationAreValid(t *testing.T) {
 	volumes := 0
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(tenants:.*?)```").FindAllStringSubmatch(string(page), -1) {
 		file, err := parseKeys([]byte(block[1]))
-		if err != nil || len(file.keys) == 0 {
+		if err != nil || len(file.keys)+len(file.ssh.keys) == 0 {
 			t.Errorf("%v in:\n%s", err, block[1])
 		}
 		volumes += len(file.policies["acme"].Volumes)
