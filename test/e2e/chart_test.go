@@ -98,7 +98,7 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 
 func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	t.Parallel()
-	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-identity-rotation", "podagent-reaper-identity", "podagent-gateway", "podagent-gateway-identity"}
+	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-identity-rotation", "podagent-reaper-identity", "podagent-gateway", "podagent-gateway-ssh", "podagent-gateway-identity"}
 	list := render(t, "system", "--values", everything)
 	for _, o := range list {
 		want := "podagent" // objects about sandboxes

@@ -17,7 +17,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// The console in a browser, by HTTPS, on a sandbox in a pod: it is also paused, resumed and extended.
+// The console in a browser, on a sandbox in a pod: it is also paused, resumed and extended.
 func TestConsoleOfAPodInABrowser(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -27,9 +27,8 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	var page *console.Console
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	page = console.New(console.Options{Gateway: g})
-	server.EnableHTTP2 = true
-	server.StartTLS()
+	page = console.New(console.Options{Gateway: g, Local: console.LocalOrigin(port)})
+	server.Start()
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { server.CloseClientConnections() }))
 	t.Cleanup(func() {
 		cut.Close()
@@ -57,7 +56,7 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	send("", map[string]any{"id": "job-17", "keep": true, "lifetime_seconds": 3600, "labels": map[string]string{"team": "red"}})
 	send("/job-17/exec", map[string]string{"script": consoletest.HostileFiles})
 	consoletest.Drive(t, consoletest.Plan{
-		Origin: "https://gateway.test:" + port, Token: gatewayToken, Sandbox: "job-17", Pods: true, Cut: cut.URL,
+		Origin: page.Local, Token: gatewayToken, Sandbox: "job-17", Pods: true, Cut: cut.URL,
 		// The others do not depend on where a sandbox runs.
 		Only: []string{
 			"login with a wrong key", "login with a key", "list", "a command and its live output", "signals", "files", "hostile names of files", "upload by drop", "changes to files",

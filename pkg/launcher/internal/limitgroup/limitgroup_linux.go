@@ -69,6 +69,7 @@ func Make(name string, limits Limits) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	regainAll(mount, own)
 	var best *Group
 	var refused error
 	for dir := own; ; dir = filepath.Dir(dir) {
@@ -131,9 +132,6 @@ func isTree(path string) bool {
 
 // makeIn makes a group in another one.
 func makeIn(dir, name string, limits Limits) (*Group, error) {
-	if isOwn(dir) {
-		regain(dir)
-	}
 	// Who starts a process in a group needs this right for the group above both.
 	if err := unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK); err != nil {
 		return nil, &os.PathError{Op: "access", Path: filepath.Join(dir, "cgroup.procs"), Err: err}
@@ -148,6 +146,17 @@ func makeIn(dir, name string, limits Limits) (*Group, error) {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
+}
+
+// regainAll gives this user the right again to use its own groups, from the highest one down to the path own below mount:
+// no group can be reached while one above it cannot.
+func regainAll(mount, own string) {
+	dir := mount
+	for name := range strings.SplitSeq(strings.Trim(own, "/"), "/") {
+		if dir = filepath.Join(dir, name); isOwn(dir) {
+			regain(dir)
+		}
+	}
 }
 
 // isOwn reports whether a group was given to this user, and not to root, who may have made it with other modes on
