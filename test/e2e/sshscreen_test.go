@@ -113,9 +113,9 @@ func TestTmuxBySSHSplitsItsWindow(t *testing.T) {
 		x.press(t, "stty size\r")
 		x.awaitScreen(t, `(?m)│23 39$`)
 		x.resize(t, 30, 100)
-		x.press(t, "stty size\r")
-		x.awaitScreen(t, `(?m)│29 [45]\d$`)
 		x.awaitScreen(t, `(?m)^left {46}│`)
+		x.press(t, "until stty size | grep ^29; do sleep 0.1; done\r") // tmux resizes the terminals of its panes a little later
+		x.awaitScreen(t, `(?m)│29 [45]\d$`)
 		x.press(t, "exit\r")
 		x.awaitRow(t, 2, ">")
 		x.press(t, "exit\r")

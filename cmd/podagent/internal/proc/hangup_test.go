@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,6 +12,10 @@ import (
 
 // What editors start in the background, without nohup, is to stay when their connection is cut.
 func TestAHangupLeavesWhatHasNoneOfTheStreams(t *testing.T) {
+	// Otherwise shells cannot trap it where this program was started by nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	for name, script := range map[string]string{
 		"of its group":        `sleep 301 </dev/null >log 2>&1 &`,
 		"of its own session":  `setsid sleep 301 </dev/null >log 2>&1 &`,
