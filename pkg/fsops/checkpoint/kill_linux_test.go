@@ -1,3 +1,7 @@
+// A race detector sees nothing of other processes.
+
+//go:build !race
+
 package checkpoint_test
 
 import (
