@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -126,5 +127,35 @@ func TestRestoreLeavesMountsAlone(t *testing.T) {
 	info, err := os.Stat(at)
 	if err != nil || info.Mode().Perm() != 0o700 || len(reap(t, root)) > 0 {
 		t.Errorf("the mount has changed: %v, %v", info.Mode(), err)
+	}
+}
+
+// What is written to a file after the checkpoint of before stays, even if its size and time are what they were.
+func TestRestoreKeepsWhatIsWrittenInPlaceMeanwhile(t *testing.T) {
+	var meanwhile func(path string)
+	root, s := plot(t, map[string]string{"changed": "1"}, checkpoint.Options{Protected: func(path string) error {
+		meanwhile(path)
+		return nil
+	}})
+	c := create(t, s)
+	sow(t, root, map[string]string{"changed": "2", "new": "2"})
+	past := time.Now().Add(-time.Hour)
+	for _, name := range []string{"changed", "new"} {
+		if err := os.Chtimes(filepath.Join(root, name), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meanwhile = func(path string) {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.WriteFile(path, []byte("3"), 0o644), os.Chtimes(path, past, past)); err != nil {
+			t.Error(err)
+		}
+	}
+	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 2 {
+		t.Errorf("restoring: %+v, %v", done.Kept, err)
+	}
+	if diff := cmp.Diff(map[string]string{"changed": "3", "new": "3"}, reap(t, root)); diff != "" {
+		t.Error(diff)
 	}
 }
