@@ -65,6 +65,7 @@ if "shm" in places: os.remove(shm)
 `
 
 // neighbour has tries to get at the victim's secret. It prints why each failed, or nothing for those that succeeded.
+// In a namespace the victim's number can be that of another process or thread, which is no success.
 const neighbour = `
 import ctypes, json, os, signal, socket, sys
 v = json.loads(sys.argv[1])
@@ -103,23 +104,28 @@ def kill():
 def getfd():
     fd = os.pidfd_open(pid)
     return os.fstat(checked(libc.syscall(438, fd, v["File"], 0))) and b"got"
+def another():
+    try: return not read(proc + "cmdline").endswith(v["Name"].encode() + b"\0")
+    except OSError: return False
 tries = {name: lambda path=path: read(path) for name, path in v["Files"].items()}
 tries |= {"below " + name: lambda path=path: os.listdir(os.path.dirname(path)) and b"listed" for name, path in v["Files"].items() if name != "shm"}
 tries |= {
     "change": lambda: open(v["Files"]["workspace"] + ".new", "w").write("x") and b"written",
+    "TCP": lambda: call(socket.AF_INET, ("127.0.0.1", v["Port"])),
+    "System V": shared,
+}
+tries |= {name: lambda address=address: call(socket.AF_UNIX, address) for name, address in v["Sockets"].items()}
+numbered = {
     "environment": lambda: read(proc + "environ"), "memory": lambda: read(proc + "mem", v["Address"]),
     "by its root": lambda: read(proc + "root" + v["Files"]["workspace"]), "by its directory": lambda: read(proc + "cwd/secret"),
     "open files": lambda: os.readlink(proc + "fd/0"), "maps": lambda: read(proc + "maps"),
     "process_vm_readv": vm_readv, "ptrace": attach, "pidfd_getfd": getfd, "signal": kill,
     "priority": lambda: os.setpriority(os.PRIO_PROCESS, pid, 19) or b"set",
     "process": lambda: read(proc + "cmdline"),
-    "TCP": lambda: call(socket.AF_INET, ("127.0.0.1", v["Port"])),
-    "System V": shared,
 }
-tries |= {name: lambda address=address: call(socket.AF_UNIX, address) for name, address in v["Sockets"].items()}
 got = {}
-for name, t in tries.items():
-    try: got[name] = "" if t() else "nothing"
+for name, t in (tries | numbered).items():
+    try: got[name] = ("it is of another process" if name in numbered and another() else "") if t() else "nothing"
     except Exception as e: got[name] = str(e) or repr(e)
 print(json.dumps(got))
 `
@@ -143,17 +149,19 @@ type prey struct {
 func lure(t *testing.T, dir string, user int, level isolation.Level) (p *prey, end func()) {
 	t.Helper()
 	p = &prey{secret: rand.Text()}
-	env := []string{"SECRET=" + p.secret, "NAME=podagent-" + rand.Text(), "KEY=" + strconv.Itoa(os.Getpid()<<6+int(lured.Add(1))), "TEMP_OUTSIDE=$(dirname $PWD)/tmp"}
+	name := "podagent-" + rand.Text()
+	env := []string{"SECRET=" + p.secret, "NAME=" + name, "KEY=" + strconv.Itoa(os.Getpid()<<6+int(lured.Add(1))), "TEMP_OUTSIDE=$(dirname $PWD)/tmp"}
 	if level == isolation.None { // which has no directories of its own
 		own := filepath.Join(dir, "tmp")
 		env = append(env, "HOME="+own, "TMPDIR="+own, "TEMP_OUTSIDE="+own)
 	}
 	e := &errand{Dir: dir, ID: "victim-" + cmp.Or(string(level), "open"), UID: uint32(user), Mode: cmp.Or(isolation.Mode(level), isolation.Off), Last: "kill $(cat pid); while kill -0 $(cat pid) 2>ended; do sleep 0.01; done"} // it clears up
-	e.Scripts = []string{"mkfifo said\nenv " + strings.Join(env, " ") + " python3 -c '" + victim + "' >said & echo $! >pid; head -n 1 said"}
+	e.Scripts = []string{"mkfifo said\nenv " + strings.Join(env, " ") + " python3 -c '" + victim + "' " + name + " >said & echo $! >pid; head -n 1 said"}
 	end = e.start(t)
 	if err := errors.Join(e.errs[0], json.Unmarshal([]byte(e.outputs[0]), &p.place)); err != nil {
 		t.Fatalf("%v: %s", err, e.outputs[0])
 	}
+	p.place["Name"] = name
 	p.find(t)
 	return p, end
 }

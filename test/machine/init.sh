@@ -23,4 +23,5 @@ mount -t tmpfs tmpfs /dev/shm
 ip link set lo up
 export PATH=/usr/local/bin:/usr/bin:/bin HOME=/root PODAGENT_TEST_AGENT=/podagent
 eval "/tests $(cat /arguments)" || echo "the tests exit with $?"
+stty -F /dev/console sane # returns when everything is written, which the end of the power would not wait for
 poweroff -f

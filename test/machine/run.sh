@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh KERNEL SCRATCH TESTS AGENT ARGUMENTS... runs a test program as root in a virtual machine, where all
 # controllers belong to version 2 of control groups, and prints what it prints. There are no programs but
-# podagent and busybox's.
+# podagent and busybox's. A kernel that panics says so, and ends the machine.
 set -euo pipefail
 kernel=$1 root=$2/root
 mkdir -p "$root/bin"
@@ -15,4 +15,4 @@ cp "$(dirname "$0")/init.sh" "$root/init"
 printf '%q ' "${@:5}" >"$root/arguments"
 (cd "$root" && find . | cpio -oH newc -R 0:0 --quiet) >"$2/initramfs"
 exec qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -no-reboot -nodefaults -display none \
-	-serial stdio -kernel "$kernel" -initrd "$2/initramfs" -append "console=ttyS0 quiet loglevel=0 panic=-1 cgroup_no_v1=all" </dev/null
+	-serial stdio -kernel "$kernel" -initrd "$2/initramfs" -append "console=ttyS0 quiet loglevel=1 panic=-1 cgroup_no_v1=all" </dev/null
