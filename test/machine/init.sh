@@ -22,6 +22,8 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 ip link set lo up
 export PATH=/usr/local/bin:/usr/bin:/bin HOME=/root PODAGENT_TEST_AGENT=/podagent
-eval "/tests $(cat /arguments)" || echo "the tests exit with $?"
+status=0
+eval "/tests $(cat /arguments)" || status=$?
+echo "the tests exit with $status"
 stty -F /dev/console sane # returns when everything is written, which the end of the power would not wait for
 poweroff -f
