@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +19,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// The console in a browser, on a sandbox in a pod: it is also paused, resumed and extended.
+// The console in a browser, by HTTPS, on a sandbox in a pod: it is also paused, resumed and extended. Pods on
+// this machine come with networks and go with them, at which Chromium ends all that is under way by HTTP/2: the
+// page then goes on.
 func TestConsoleOfAPodInABrowser(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -27,8 +31,10 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	var page *console.Console
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	page = console.New(console.Options{Gateway: g, Local: console.LocalOrigin(port)})
-	server.Start()
+	page = console.New(console.Options{Gateway: g})
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Chromium takes the certificate at its second try
+	server.StartTLS()
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { server.CloseClientConnections() }))
 	t.Cleanup(func() {
 		cut.Close()
@@ -56,7 +62,7 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	send("", map[string]any{"id": "job-17", "keep": true, "lifetime_seconds": 3600, "labels": map[string]string{"team": "red"}})
 	send("/job-17/exec", map[string]string{"script": consoletest.HostileFiles})
 	consoletest.Drive(t, consoletest.Plan{
-		Origin: page.Local, Token: gatewayToken, Sandbox: "job-17", Pods: true, Cut: cut.URL,
+		Origin: "https://gateway.test:" + port, Token: gatewayToken, Sandbox: "job-17", Pods: true, Cut: cut.URL,
 		// The others do not depend on where a sandbox runs.
 		Only: []string{
 			"login with a wrong key", "login with a key", "list", "a command and its live output", "signals", "files", "hostile names of files", "upload by drop", "changes to files",

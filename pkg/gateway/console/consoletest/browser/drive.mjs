@@ -8,7 +8,7 @@ import * as all from "./steps.mjs";
 const plan = JSON.parse(readFileSync(0, "utf8"));
 const browser = await chromium.launch({
   executablePath: "/usr/bin/chromium",
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server"],
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP gateway.test 127.0.0.1"],
 });
 const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1200, height: 800 }, ignoreHTTPSErrors: true });
 context.setDefaultTimeout(20_000);
@@ -21,6 +21,9 @@ await context.addInitScript(() => {
 });
 page.on("console", (m) => {
   if (m.type() === "error" && !/Failed to load resource/.test(m.text())) faults.push(m.text());
+});
+page.on("requestfailed", (r) => {
+  if (r.failure()?.errorText !== "net::ERR_ABORTED") console.error(`${r.method()} ${r.url()} failed: ${r.failure()?.errorText}`);
 });
 page.on("pageerror", (e) => faults.push("error: " + e.message));
 page.on("dialog", (d) => {

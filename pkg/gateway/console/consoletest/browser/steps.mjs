@@ -5,7 +5,22 @@ import { readFileSync, statSync } from "node:fs";
 
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-const goTo = (t, rest) => t.page.goto(`${t.plan.origin}/console#/${rest}`);
+// again takes a step of the browser again that broke because the machine got or lost a network, as it does with
+// each pod on it: Chromium ends all connections then. What the page does, it does again by itself.
+async function again(what) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await what();
+    } catch (e) {
+      if (tries === 5 || !/ERR_NETWORK_CHANGED|Failed to fetch/.test(String(e))) throw e;
+    }
+  }
+}
+
+const goTo = (t, rest) => again(() => t.page.goto(`${t.plan.origin}/console#/${rest}`));
+
+// call makes a call beside the page's own.
+const call = (t, method, path, body) => again(() => t.page.evaluate(([method, path, body]) => fetch(path, { method, headers: { "Content-Type": "application/json" }, body }), [method, `/console/api/v1/sandboxes/${t.plan.sandbox}${path}`, body]).then(() => {}));
 
 const inSandbox = (t, view) => goTo(t, `s/${t.plan.sandbox}/${view}`);
 
@@ -71,7 +86,7 @@ export const steps = {
     await output.locator(".stderr").getByText("fault").waitFor();
     await t.page.getByRole("row", { name: /echo first/ }).getByText("running").waitFor();
     await check(t, "the processes");
-    await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/exec`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ script: "echo second > fifo" }) }), t.plan.sandbox);
+    await call(t, "POST", "/exec", JSON.stringify({ script: "echo second > fifo" }));
     await output.getByText("second").waitFor();
     await t.page.getByRole("row", { name: /echo first/ }).getByText("exit 3").waitFor();
   },
@@ -152,10 +167,27 @@ export const steps = {
     await (await choosing).setFiles({ name: "chosen.txt", mimeType: "text/plain", buffer: Buffer.from("chosen content") });
     await t.page.getByRole("link", { name: "chosen.txt", exact: true }).waitFor();
   },
+  async "calls whose connection breaks are made again"(t) {
+    const broken = new Set();
+    await t.page.route(/\/console\/api\//, (route) => {
+      const what = route.request().method() + route.request().url();
+      if (broken.has(what)) return route.continue();
+      broken.add(what);
+      return route.abort("connectionreset");
+    });
+    await inSandbox(t, "processes");
+    await t.page.getByLabel("Command", { exact: true }).fill("echo run >>runs.txt; exec wc -l runs.txt");
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("log").getByText("1 runs.txt").waitFor();
+    await inSandbox(t, "files/f/runs.txt");
+    await t.page.getByLabel("Content").getByText("run").waitFor();
+    await t.page.unroute(/\/console\/api\//);
+    assert.ok([...broken].some((what) => what.startsWith("POST")), [...broken].join());
+  },
   async "changes to files"(t) {
     await inSandbox(t, "changes");
     await t.page.getByText("ready").waitFor();
-    await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/files?path=changed.txt`, { method: "PUT", body: "x" }), t.plan.sandbox);
+    await call(t, "PUT", "/files?path=changed.txt", "x");
     await t.page.getByRole("cell", { name: /changed\.txt$/ }).first().waitFor();
     await check(t, "the changes");
   },
@@ -170,7 +202,7 @@ export const steps = {
     assert.ok(box.width > 600 && box.height > 200, JSON.stringify(box));
   },
   async "terminal after a reload, with its screen"(t) {
-    await t.page.reload();
+    await again(() => t.page.reload());
     await awaitScreen(t, "truecolor");
     await t.page.keyboard.type("echo $x-$((40+2))\n");
     await awaitScreen(t, "kept-42");

@@ -12,8 +12,8 @@ export function actions(s: Sandbox, changed: () => Promise<void>): HTMLButtonEle
   const act = (text: string, done: string, what: () => Promise<unknown>) =>
     button(text, () => void attempt(text, name, done, what).then(changed).catch(fail), { "aria-label": `${text} ${name}` });
   const all: HTMLButtonElement[] = [];
-  if (s.state === "running") all.push(act("Pause", "paused", () => post(of(s.id, "/pause"))));
-  if (s.state === "paused") all.push(act("Resume", "resumed", () => post(of(s.id, "/resume"))));
+  if (s.state === "running") all.push(act("Pause", "paused", () => post(of(s.id, "/pause"), undefined, undefined, again)));
+  if (s.state === "paused") all.push(act("Resume", "resumed", () => post(of(s.id, "/resume"), undefined, undefined, again)));
   if (s.state === "running" && s.expires_at) all.push(act("Extend", "extended", () => extend(s)));
   if (s.state !== "terminating") all.push(act("End", "ended", () => end(s)));
   return all;
@@ -25,12 +25,15 @@ async function attempt(text: string, name: string, done: string, what: () => Pro
   else say("");
 }
 
+// again is for what has the same effect twice.
+const again = { repeats: true };
+
 const left = Symbol("left");
 
 async function extend(s: Sandbox): Promise<unknown> {
   const minutes = await ask(`Extend ${visible(s.id)}`, "It ends itself later by this time.", "Extend", { label: "Minutes", value: "60", type: "number" });
   if (minutes === undefined) return left;
-  return post(of(s.id, "/extend"), { additional_seconds: Math.round(Number(minutes) * 60) });
+  return post(of(s.id, "/extend"), { additional_seconds: Math.round(Number(minutes) * 60) }, undefined, again);
 }
 
 async function end(s: Sandbox): Promise<unknown> {

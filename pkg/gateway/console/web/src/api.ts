@@ -60,10 +60,33 @@ export class Problem extends Error {
 /** signedOut is called when the session is over. */
 export const session = { signedOut: () => {} };
 
+// pauses are how long it takes until a call is made again whose connection broke, in milliseconds. Browsers break all
+// of HTTP/2 when the machine gets or loses a network, which each container on it is, too.
+const pauses = [200, 500, 1500];
+
+/** Call is a request. One that repeats may be made twice: all but those with POST are. */
+interface Call extends RequestInit {
+  repeats?: boolean;
+}
+
+/** reach sends a request until there is an answer, and says how many times it was sent. */
+async function reach(url: string, { repeats, ...init }: Call): Promise<[Response, number]> {
+  for (let times = 1; ; times++) {
+    try {
+      return [await fetch(url, init), times];
+    } catch (e) {
+      if (!(e instanceof TypeError) || init.signal?.aborted) throw e;
+      const pause = pauses[times - 1];
+      if (!repeats || pause === undefined) throw new Error("The gateway cannot be reached, or the connection broke.");
+      await new Promise((r) => setTimeout(r, pause));
+    }
+  }
+}
+
 /** send sends a request, and returns its answer if it is a success. */
-export async function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
-  const answer = await fetch(path.startsWith("/console/") ? path : base + path, { ...init, method, cache: "no-store", redirect: "error" });
-  if (answer.ok) return answer;
+export async function send(method: string, path: string, init: Call = {}): Promise<Response> {
+  const [answer, times] = await reach(path.startsWith("/console/") ? path : base + path, { repeats: method !== "POST", ...init, method, cache: "no-store", redirect: "error" });
+  if (answer.ok || (method === "DELETE" && times > 1 && answer.status === 404)) return answer;
   const problem = await answer.json().catch(() => ({}));
   if (answer.status === 401 && !path.startsWith("/console/")) session.signedOut();
   throw new Problem(answer.status, problem.class ?? "", problem.detail ?? `the gateway answers ${answer.status}`);
@@ -72,10 +95,10 @@ export async function send(method: string, path: string, init: RequestInit = {})
 /** get returns what a GET answers. */
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => (await send("GET", path, { signal })).json();
 
-/** post sends JSON, and returns what the answer has of it. */
-export async function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
-  const answer = await send("POST", path, { ...json, signal });
+/** post sends JSON, and returns what the answer has of it. It repeats if it has the same effect twice, or a key. */
+export async function post<T>(path: string, body?: unknown, signal?: AbortSignal, { repeats, key }: { repeats?: boolean; key?: string } = {}): Promise<T> {
+  const headers = { ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...(key ? { "Idempotency-Key": key } : {}) };
+  const answer = await send("POST", path, { body: body === undefined ? null : JSON.stringify(body), headers, signal, repeats: repeats || !!key });
   const text = await answer.text();
   return (text ? JSON.parse(text) : undefined) as T;
 }
@@ -85,6 +108,15 @@ export const of = (id: string, rest = "") => "/sandboxes/" + encodeURIComponent(
 
 /** url is where a browser finds an operation by itself, for links and WebSockets. */
 export const url = (path: string) => base + path;
+
+/** uuid7 is an id that says when it was made (RFC 9562). */
+export function uuid7(): string {
+  const b = crypto.getRandomValues(new Uint8Array(16));
+  new DataView(b.buffer).setBigUint64(0, (BigInt(Date.now()) << 16n) | BigInt((b[6]! << 8) | b[7]!));
+  b[6] = (b[6]! & 0x0f) | 0x70;
+  b[8] = (b[8]! & 0x3f) | 0x80;
+  return Array.from(b, (x, i) => ([4, 6, 8, 10].includes(i) ? "-" : "") + x.toString(16).padStart(2, "0")).join("");
+}
 
 /** lines reads an answer line by line, as it comes. */
 export async function* lines(answer: Response): AsyncGenerator<string> {

@@ -11,10 +11,23 @@ export function showChanges(root: HTMLElement, v: View) {
   const list = h("tbody");
   const note = h("p", { class: "quiet", role: "status" }, "Changes to files are shown as they happen.");
   fill(root, note, h("table", { "aria-label": "Changes" }, h("thead", {}, h("tr", {}, ...["Time", "What", "File"].map((t) => h("th", { scope: "col" }, t)))), list));
-  watch(v, list).catch((e) => {
+  follow(v, list, note).catch((e) => {
     if (e instanceof Problem) note.textContent = e.message;
     fail(e, v.signal);
   });
+}
+
+/** follow watches on when a connection breaks, and says so. */
+async function follow(v: View, list: HTMLElement, note: HTMLElement) {
+  while (!v.signal.aborted) {
+    try {
+      await watch(v, list);
+    } catch (e) {
+      if (e instanceof Problem || v.signal.aborted) throw e;
+    }
+    note.textContent = "The connection broke: changes meanwhile are not shown.";
+    await new Promise((r) => setTimeout(r, 1000));
+  }
 }
 
 async function watch(v: View, list: HTMLElement) {

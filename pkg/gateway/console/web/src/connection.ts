@@ -1,6 +1,6 @@
 // The WebSocket of a terminal. A connection that breaks costs no byte, in either direction: both go on by
 // offset over the next one.
-import { of, url, type Exit } from "./api.js";
+import { of, url, uuid7, type Exit } from "./api.js";
 import { endOf } from "./processes.js";
 
 // How much output may wait to be drawn, in bytes, until the connection is left until it has been: so a program
@@ -161,13 +161,4 @@ export class Connection {
     this.ends.say("The connection broke: connecting again …");
     setTimeout(() => this.open(), Math.min(5000, 250 * 2 ** this.tries));
   }
-}
-
-/** uuid7 is an id that says when it was made (RFC 9562). */
-function uuid7(): string {
-  const b = crypto.getRandomValues(new Uint8Array(16));
-  new DataView(b.buffer).setBigUint64(0, (BigInt(Date.now()) << 16n) | BigInt((b[6]! << 8) | b[7]!));
-  b[6] = (b[6]! & 0x0f) | 0x70;
-  b[8] = (b[8]! & 0x3f) | 0x80;
-  return Array.from(b, (x, i) => ([4, 6, 8, 10].includes(i) ? "-" : "") + x.toString(16).padStart(2, "0")).join("");
 }

@@ -9,7 +9,7 @@ export function showPorts(root: HTMLElement, v: View) {
   const links = h("ul");
   const form = h("form", { class: "row" }, h("label", { for: "port" }, "Port"), port, h("button", {}, "Make a link"));
   const open = async (number: number) => {
-    const link = await post<{ url: string; expires_at: string }>(of(v.id, `/ports/${number}/link`), {}, v.signal);
+    const link = await post<{ url: string; expires_at: string }>(of(v.id, `/ports/${number}/link`), {}, v.signal, { repeats: true });
     const to = new URL(link.url);
     if (to.protocol !== "https:" && to.protocol !== "http:") throw new Error("the gateway's link is of no server");
     links.prepend(h("li", {}, h("a", { href: to.href, target: "_blank", rel: "noopener noreferrer" }, `Port ${number}`), ` for ${until(link.expires_at)}: whoever has the link reaches the server.`));

@@ -1,5 +1,5 @@
 // The processes of a sandbox, with what they write.
-import { Problem, get, of, post, type Exit, type Process } from "./api.js";
+import { Problem, get, of, post, uuid7, type Exit, type Process } from "./api.js";
 import { button, fail, fill, h, poll, say } from "./dom.js";
 import { showOutput } from "./output.js";
 import { address, type View } from "./sandbox.js";
@@ -13,7 +13,7 @@ export function showProcesses(root: HTMLElement, v: View) {
   form.addEventListener("submit", (e) => {
     e.preventDefault();
     if (!command.value) return;
-    post<{ exec_id: string }>(of(v.id, "/exec"), { script: command.value, detach: true }, v.signal).then(
+    post<{ exec_id: string }>(of(v.id, "/exec"), { script: command.value, detach: true }, v.signal, { key: uuid7() }).then(
       (started) => (location.hash = address(v.id, "processes", started.exec_id)),
       (error) => fail(error, v.signal),
     );
