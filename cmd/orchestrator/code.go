@@ -82,6 +82,9 @@ func (a *app) code(cmd *cobra.Command, id, name string, opts codeOptions) error 
 		if !path.IsAbs(name) {
 			at = path.Join(sandbox.Workdir, name)
 		}
+		if !path.IsAbs(at) {
+			return fmt.Errorf("the workdir of sandbox %s is said to be %q, which is not absolute", quote(id), sandbox.Workdir)
+		}
 		info, err := sandbox.Stat(cmd.Context(), at)
 		isDir = err == nil && info.IsDir()
 		return err

@@ -54,8 +54,10 @@ func openZed(host, path string, _ bool) []string {
 	return []string{"ssh://" + host + escapedPath(path)}
 }
 
-// escapedPath returns an absolute path as it stands in a URL.
-func escapedPath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+// escapedPath returns an absolute path as it stands in a URL after the host, which no other path can continue.
+func escapedPath(path string) string {
+	return (&url.URL{Path: "/" + strings.TrimPrefix(path, "/")}).EscapedPath()
+}
 
 // editorNames returns the words for --editor.
 func editorNames() (names []string) {

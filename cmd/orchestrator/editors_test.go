@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,21 @@ func TestEachEditorHasARuleForWhatItsServerDownloads(t *testing.T) {
 	for _, e := range editors {
 		if _, err := egress.ParseRule(e.rule()); err != nil {
 			t.Errorf("%s: %v", e.name, err)
+		}
+	}
+}
+
+// What a sandbox says of its workdir must not lead an editor to another host.
+func TestNoPathLeadsAnEditorToAnotherHost(t *testing.T) {
+	for _, at := range []string{"@evil.example/x", "x.evil.example", "//evil.example/x", ":22/x", "?x", "/../x", ""} {
+		for _, e := range editors {
+			for _, isDir := range []bool{false, true} {
+				args := e.open("job-1.podagent", at, isDir)
+				opened, err := url.Parse(args[len(args)-1])
+				if err != nil || !slices.Contains([]string{"job-1.podagent", "ssh-remote+job-1.podagent"}, opened.Host) || opened.User != nil {
+					t.Errorf("%s opens %q for %q: %v", e.name, args, at, err)
+				}
+			}
 		}
 	}
 }

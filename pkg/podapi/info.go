@@ -3,6 +3,7 @@ package podapi
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/podagent/podagent/pkg/podapi/isolation"
@@ -118,13 +119,22 @@ func checkInfo(r *pb.InfoResponse) error {
 	return firstError(
 		checkText("the version", r.Version), checkText("the boot id", r.BootId), checkText("the pod's UID", r.PodUid),
 		checkText("the system", r.Os), checkText("the architecture", r.Arch),
-		checkPath(r.Workdir),
+		checkWorkdir(r.Workdir),
 		checkNumbers("a time", r.Idle, r.IdleTimeout),
 		checkTime(r.Expires),
 		checkText("the level of egress", r.Egress.GetLevel()), checkText("why it is not stronger", r.Egress.GetMissing()),
 		checkText("the level of isolation", r.Isolation.GetLevel()), checkText("why it is not stronger", r.Isolation.GetMissing()),
 		checkText("what limits the sandbox", r.Isolation.GetLimiter()), checkText("why no control group does", r.Isolation.GetNoControlGroup()),
 	)
+}
+
+// checkWorkdir refuses a path that is not absolute and clean: programs put it into addresses, in which another one
+// could name another host.
+func checkWorkdir(dir []byte) error {
+	if name := string(dir); !path.IsAbs(name) || path.Clean(name) != name {
+		return protocolError("the workdir %.50q", name)
+	}
+	return checkPath(dir)
 }
 
 // checkTime refuses a time before 1970.
