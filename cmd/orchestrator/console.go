@@ -23,8 +23,8 @@ const consoleHelp = `Console serves a page about the sandboxes of this machine: 
 terminal in each, and the servers in them. It prints a link, and opens it in a browser if there
 is one. The link lets one browser in, within five minutes.
 
-It listens on the loopback alone, until it is told to end. Sandboxes go on then. Those whose names
-are more than 36 lowercase letters, digits and single hyphens are not shown.
+It listens on the loopback alone, until it is told to end. Sandboxes go on then. Only sandboxes
+are shown whose names have at most 36 lowercase letters, digits and single hyphens.
 
 A gateway has the same page for its tenants: see "orchestrator gateway --console". With --backend
 remote, this opens the page of the gateway.`

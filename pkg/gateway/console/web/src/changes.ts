@@ -2,7 +2,7 @@
 import { Problem, lines, of, send } from "./api.js";
 import { fail, fill, h } from "./dom.js";
 import { encode, shown } from "./path.js";
-import type { View } from "./sandbox.js";
+import type { View } from "./view.js";
 
 // kept is how many changes are shown.
 const kept = 500;

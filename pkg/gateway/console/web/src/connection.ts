@@ -1,11 +1,12 @@
 // The WebSocket of a terminal. A connection that breaks costs no byte, in either direction: both go on by
 // offset over the next one.
 import { of, url, uuid7, type Exit } from "./api.js";
-import { endOf } from "./processes.js";
+import { endOf } from "./text.js";
 
-// How much output may wait to be drawn, in bytes, until the connection is left until it has been: so a program
-// that writes faster than the browser draws is held up. And how much input waits to be taken.
+// outputLimit is how much output may wait to be drawn, in bytes: above this, the page disconnects until it has
+// drawn, and a program that writes faster than the browser draws is held up.
 const outputLimit = 4 << 20;
+// inputLimit is how much input may wait to be taken, in bytes.
 const inputLimit = 1 << 20;
 // frameLimit is how much input a frame may have, in bytes.
 const frameLimit = 64 << 10;

@@ -1,8 +1,8 @@
 // What a sandbox is, and what it uses.
 import { Problem, get, of, type Stats } from "./api.js";
 import { fill, h, poll } from "./dom.js";
-import type { View } from "./sandbox.js";
 import { since, size, until, visible } from "./text.js";
+import type { View } from "./view.js";
 
 export function showDetails(root: HTMLElement, v: View) {
   const facts = h("dl");

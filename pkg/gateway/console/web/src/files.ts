@@ -2,8 +2,8 @@
 import { get, of, send, url, type File as Entry } from "./api.js";
 import { button, fail, fill, h, say } from "./dom.js";
 import { above, encode, join, last, shown } from "./path.js";
-import { address, type View } from "./sandbox.js";
 import { plain, size } from "./text.js";
+import { address, type View } from "./view.js";
 
 // readLimit is how much of a file is shown, in bytes.
 const readLimit = 256 << 10;

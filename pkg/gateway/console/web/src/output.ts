@@ -1,9 +1,8 @@
 // What a process writes, as it comes.
 import { lines, of, send, type Exit } from "./api.js";
 import { fail, fill, h } from "./dom.js";
-import { endOf } from "./processes.js";
-import type { View } from "./sandbox.js";
-import { bytesOf, plain } from "./text.js";
+import { bytesOf, endOf, plain } from "./text.js";
+import type { View } from "./view.js";
 
 // kept is how much of an output is shown, in characters: a browser shows more only slowly.
 const kept = 256 << 10;

@@ -1,8 +1,8 @@
 // Servers in the sandbox, each at an origin of its own.
 import { of, post } from "./api.js";
 import { fail, fill, h } from "./dom.js";
-import type { View } from "./sandbox.js";
 import { until } from "./text.js";
+import type { View } from "./view.js";
 
 export function showPorts(root: HTMLElement, v: View) {
   const port = h("input", { id: "port", type: "number", min: 1, max: 65535, required: true, inputmode: "numeric" });
@@ -19,6 +19,6 @@ export function showPorts(root: HTMLElement, v: View) {
     open(Number(port.value)).catch((error) => fail(error, v.signal));
   });
   const s = v.sandbox();
-  const open_ports = s.all_public ? "All ports are public." : s.public_ports?.length ? `Public: ${s.public_ports.join(", ")}.` : "No port is public.";
-  fill(root, h("p", { class: "quiet" }, open_ports), form, links);
+  const openPorts = s.all_public ? "All ports are public." : s.public_ports?.length ? `Public: ${s.public_ports.join(", ")}.` : "No port is public.";
+  fill(root, h("p", { class: "quiet" }, openPorts), form, links);
 }

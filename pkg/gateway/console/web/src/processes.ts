@@ -1,9 +1,9 @@
 // The processes of a sandbox, with what they write.
-import { Problem, get, of, post, uuid7, type Exit, type Process } from "./api.js";
+import { Problem, get, of, post, uuid7, type Process } from "./api.js";
 import { button, fail, fill, h, poll, say } from "./dom.js";
 import { showOutput } from "./output.js";
-import { address, type View } from "./sandbox.js";
-import { plain, since, size, visible } from "./text.js";
+import { commandOf, endOf, since, size } from "./text.js";
+import { address, type View } from "./view.js";
 
 export function showProcesses(root: HTMLElement, v: View) {
   const [chosen] = v.at;
@@ -49,15 +49,6 @@ export function showProcesses(root: HTMLElement, v: View) {
   });
   if (chosen) showOutput(output, v, chosen);
 }
-
-/** commandOf is a command in one line. */
-export function commandOf(p: Process): string {
-  const text = p.script ?? (p.args ?? []).join(" ");
-  return visible(plain(text).replace(/\s+/g, " ").slice(0, 200)) || "(no name)";
-}
-
-/** endOf says how a process ended. */
-export const endOf = (exit: Exit | undefined) => (!exit ? "running" : exit.reason === "exited" ? `exit ${exit.code}` : exit.signal ? `signal ${exit.signal}` : exit.reason);
 
 function rowOf(v: View, p: Process, chosen: boolean): HTMLTableRowElement {
   const at = p.terminal && !p.exit ? address(v.id, "terminal", p.exec_id) : address(v.id, "processes", p.exec_id);

@@ -8,13 +8,7 @@ import { showFiles } from "./files.js";
 import { showPorts } from "./ports.js";
 import { showProcesses } from "./processes.js";
 import { since, visible } from "./text.js";
-
-export interface View {
-  id: string;
-  at: string[]; // what follows the view's name in the address
-  signal: AbortSignal;
-  sandbox: () => Sandbox;
-}
+import { address, type View } from "./view.js";
 
 const views: Record<string, { title: string; show: (root: HTMLElement, v: View) => void }> = {
   processes: { title: "Processes", show: showProcesses },
@@ -24,9 +18,6 @@ const views: Record<string, { title: string; show: (root: HTMLElement, v: View) 
   changes: { title: "Changes", show: showChanges },
   details: { title: "Details", show: showDetails },
 };
-
-/** address is where a view is. */
-export const address = (id: string, view: string, ...at: string[]) => ["#/s", encodeURIComponent(id), view, ...at].join("/");
 
 export function showSandbox(main: HTMLElement, signal: AbortSignal, id: string, at: string[]) {
   const name = views[at[0] ?? ""] ? at[0]! : "processes";

@@ -4,9 +4,9 @@ import { Terminal, type ITheme } from "@xterm/xterm";
 import { get, of, type Process } from "./api.js";
 import { Connection } from "./connection.js";
 import { fail, fill, h } from "./dom.js";
-import { commandOf } from "./processes.js";
-import { address, type View } from "./sandbox.js";
 import { shield } from "./shield.js";
+import { commandOf } from "./text.js";
+import { address, type View } from "./view.js";
 
 const light: ITheme = { background: "#ffffff", foreground: "#1c2024", cursor: "#1c2024", cursorAccent: "#ffffff", selectionBackground: "#b3d4ff", yellow: "#7a5b00", brightYellow: "#7a5b00", green: "#0b6b34", brightGreen: "#0b6b34", white: "#5c636b", brightWhite: "#3c4248", cyan: "#05606b", brightCyan: "#05606b" };
 const dark: ITheme = { background: "#111418", foreground: "#e6e9ec", cursor: "#e6e9ec", cursorAccent: "#111418", selectionBackground: "#264f78" };

@@ -1,4 +1,5 @@
-// Bytes and names of sandboxes as people may see them.
+// Bytes, names and processes of sandboxes as people may see them.
+import type { Exit, Process } from "./api.js";
 
 // What a name could play tricks with: control characters, marks of direction, what has no width.
 const tricks = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
@@ -39,3 +40,12 @@ export const until = (time: string | undefined) => (time ? span((Date.parse(time
 
 /** bytesOf decodes base64. */
 export const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+
+/** commandOf is a command in one line. */
+export function commandOf(p: Process): string {
+  const text = p.script ?? (p.args ?? []).join(" ");
+  return visible(plain(text).replace(/\s+/g, " ").slice(0, 200)) || "(no name)";
+}
+
+/** endOf says how a process ended. */
+export const endOf = (exit: Exit | undefined) => (!exit ? "running" : exit.reason === "exited" ? `exit ${exit.code}` : exit.signal ? `signal ${exit.signal}` : exit.reason);
