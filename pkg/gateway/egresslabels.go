@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/egress"
@@ -20,10 +18,7 @@ import (
 const (
 	// labelEgress begins the names of the labels that have the rules, in parts.
 	labelEgress = ownLabels + "egress-"
-	// egressPart is how much of the base64 a label holds: its 63 bytes must begin and end with a letter
-	// or a digit, which others of the alphabet are not. egressParts is how many there may be.
-	egressPart  = 61
-	egressEdge  = "x"
+	// egressParts is how many there may be.
 	egressParts = 20
 )
 
@@ -81,17 +76,9 @@ func (o *order) confine() error {
 
 // egressLabels returns the labels that have rules.
 func egressLabels(rules []string) (map[string]string, error) {
-	text := base64.RawURLEncoding.EncodeToString([]byte(strings.Join(rules, " ")))
-	parts := slices.Collect(slices.Chunk([]byte(text), egressPart))
-	if len(parts) > egressParts {
-		return nil, invalid("allow_hosts: the rules are too long: they may have %d bytes in all", egressParts*egressPart*3/4)
-	}
-	if len(parts) == 0 {
-		parts = [][]byte{nil} // no rule is another thing than no narrowing
-	}
-	labels := map[string]string{}
-	for i, part := range parts {
-		labels[fmt.Sprintf("%s%02d", labelEgress, i)] = egressEdge + string(part) + egressEdge
+	labels, ok := textLabels(labelEgress, strings.Join(rules, " "), egressParts)
+	if !ok {
+		return nil, invalid("allow_hosts: the rules are too long: they may have %d bytes in all", egressParts*textPart*3/4)
 	}
 	return labels, nil
 }
@@ -102,34 +89,15 @@ var errEgressLabels = errors.New("the labels with the rules of its way out are b
 // narrowedTo returns the rules that a sandbox's way out is narrowed to: nil if it is not, and empty if
 // to nothing.
 func narrowedTo(s launcher.Summary) ([]egress.Rule, error) {
-	var text strings.Builder
-	parts := 0
-	for ; parts < egressParts; parts++ {
-		part, there := s.Labels[fmt.Sprintf("%s%02d", labelEgress, parts)]
-		if !there {
-			break
-		}
-		part, begins := strings.CutPrefix(part, egressEdge)
-		part, ends := strings.CutSuffix(part, egressEdge)
-		if !begins || !ends {
-			return nil, errEgressLabels
-		}
-		text.WriteString(part)
-	}
-	for name := range s.Labels {
-		if parts == 0 && strings.HasPrefix(name, labelEgress) {
-			return nil, errEgressLabels
-		}
-	}
-	if parts == 0 {
+	text, narrowed, err := textIn(s, labelEgress, egressParts)
+	switch {
+	case err != nil:
+		return nil, errEgressLabels
+	case !narrowed:
 		return nil, nil
 	}
-	decoded, err := base64.RawURLEncoding.DecodeString(text.String())
-	if err != nil {
-		return nil, errEgressLabels
-	}
 	rules := []egress.Rule{}
-	for part := range strings.FieldsSeq(string(decoded)) {
+	for part := range strings.FieldsSeq(text) {
 		rule, err := egress.ParseRule(part)
 		if err != nil {
 			return nil, errEgressLabels

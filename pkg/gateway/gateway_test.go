@@ -151,7 +151,7 @@ func TestSandboxIsMadeOnceFoundAndRemoved(t *testing.T) {
 		step{"POST", "/api/v1/sandboxes", `{"id":"Job 1"}`, nil, 422, `"location":"body.id"`},
 		step{"POST", "/api/v1/sandboxes", `{"idd":"x"}`, nil, 422, `unexpected property`},
 		step{"GET", "/api/v1/sandboxes?limit=1", "", nil, 200, `"sandboxes":\[\{"id":"job-1",.*\],"next":"job-1"`},
-		step{"GET", "/api/v1/sandboxes?limit=1&after=job-1", "", nil, 200, `"sandboxes":\[\{"id":"k-[^}]*\}\]\}`},
+		step{"GET", "/api/v1/sandboxes?limit=1&after=job-1", "", nil, 200, `"sandboxes":\[\{"id":"k-[^]]*\}\]\}`},
 		step{"GET", "/api/v1/sandboxes?state=paused", "", nil, 200, `"sandboxes":\[\]`},
 		step{"GET", "~", "", nil, 200, `"state":"running"`},
 		step{"GET", "/api/v1/sandboxes/none", "", nil, 404, `"class":"no_sandbox"`},

@@ -38,6 +38,10 @@ const (
 	listSize  = 4 << 20
 	// labelLimit is how many labels a list can be filtered by: no sandbox has more.
 	labelLimit = 64
+	// idleTime is how long the agents that are asked how long they have been idle may take, one or all of a
+	// list: a page shows what it has after that. idleAtOnce is how many a request asks at a time.
+	idleTime   = time.Second
+	idleAtOnce = 16
 	// openTime is how long a sandbox may take to be opened, also if it has to be resumed: what
 	// the launcher allows, and a minute. patience is how long a caller waits for that: most
 	// clients and proxies give up after a minute. retryAfter is when it should try again then.

@@ -53,6 +53,7 @@ func makerOf(key string) string {
 func withOwn(labels map[string]string, caller Caller, key string, of *NewSandbox) map[string]string {
 	all := map[string]string{labelIdentity: rand.Text(), labelMaker: makerOf(caller.Key)}
 	maps.Copy(all, labels)
+	addOwner(all, caller)
 	if key != "" {
 		all[labelRequest] = requestLabel(key, of)
 	}
@@ -78,7 +79,9 @@ func withoutOwn(labels map[string]string) map[string]string {
 	for _, name := range []string{labelIdentity, labelRequest, labelMaker, labelAutoPause, labelPublic, labelSession, labelSeedKey} {
 		delete(seen, name)
 	}
-	maps.DeleteFunc(seen, func(name, _ string) bool { return strings.HasPrefix(name, labelEgress) })
+	maps.DeleteFunc(seen, func(name, _ string) bool {
+		return strings.HasPrefix(name, labelEgress) || strings.HasPrefix(name, labelOwner)
+	})
 	return seen
 }
 

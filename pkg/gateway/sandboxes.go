@@ -28,6 +28,9 @@ type Sandbox struct {
 	Workdir   string    `json:"workdir,omitempty" doc:"where relative paths start and commands run"`
 	CreatedAt time.Time `json:"created_at,omitzero" doc:"missing in the answer that made it"`
 
+	Owner *Owner `json:"owner,omitempty" doc:"who made it; missing in the answers of create and resume, and of those that no gateway made, or an older one"`
+	Pool  string `json:"pool,omitempty" doc:"the pool that its pod was taken out of; missing in the answers of create and resume"`
+
 	Labels map[string]string `json:"labels,omitempty" doc:"those that it was made with; missing in the answers of create and resume"`
 
 	PublicPorts []int `json:"public_ports,omitempty" doc:"the ports that anybody may call; missing in the answers of create and resume"`
@@ -40,11 +43,13 @@ type Sandbox struct {
 	Isolation string `json:"isolation,omitempty" enum:"namespaces,landlock,none" doc:"what keeps it from the gateway's machine, if that runs it; missing for pods, and in the answers of create and resume"`
 
 	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"when it ends itself, if it does so by a time"`
+
+	IdleFor *int64 `json:"idle_for_seconds,omitempty" doc:"how long it has been idle, by its agent, if the request asks with idle=true; missing if the agent does not run, or does not answer soon"`
 }
 
 func sandboxOf(name string, s launcher.Summary) Sandbox {
 	return Sandbox{
-		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
+		ID: name, State: string(stateOf(s)), Workdir: s.Workdir, CreatedAt: s.CreatedAt, Owner: ownerOf(s), Pool: s.Pool,
 		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), AllPublic: allPublic(s), ExpiresAt: s.Expires, AutoPause: s.Labels[labelAutoPause] != "",
 		AllowHosts: allowHosts(s), Isolation: string(s.Isolation),
 	}
@@ -148,6 +153,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 type listInput struct {
 	State string   `query:"state" enum:"running,stopped,pending,ended,paused,terminating" doc:"only those in this state"`
 	Label []string `query:"label,explode" doc:"only those with this label, as NAME=VALUE; several, repeated or with commas between them, must all match"`
+	Idle  bool     `query:"idle" doc:"say how long each has been idle, too, as far as the agents answer soon"`
 	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many at most"`
 	After string   `query:"after" doc:"only those whose names come after this one: next of the page before"`
 }
@@ -176,20 +182,27 @@ func (g *Gateway) list(ctx context.Context, in *listInput) (*listOutput, error) 
 		case !ours || name <= in.After || in.State != "" && in.State != string(stateOf(s)) || !hasLabels(s, want):
 		case len(out.Body.Sandboxes) == in.Limit:
 			out.Body.Next = out.Body.Sandboxes[in.Limit-1].ID
-			return out, nil
+			return out, g.addIdle(ctx, in.Idle, out.Body.Sandboxes)
 		default:
 			out.Body.Sandboxes = append(out.Body.Sandboxes, sandboxOf(name, s))
 		}
 	}
-	return out, nil
+	return out, g.addIdle(ctx, in.Idle, out.Body.Sandboxes)
 }
 
-func (g *Gateway) get(ctx context.Context, in *sandboxPath) (*sandboxOutput, error) {
+type getInput struct {
+	ID   string `path:"id" doc:"the sandbox's name"`
+	Idle bool   `query:"idle" doc:"say how long it has been idle, too, if its agent answers soon"`
+}
+
+func (g *Gateway) get(ctx context.Context, in *getInput) (*sandboxOutput, error) {
 	s, err := g.find(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxOutput{http.StatusOK, sandboxOf(in.ID, s)}, nil
+	one := []Sandbox{sandboxOf(in.ID, s)}
+	err = g.addIdle(ctx, in.Idle, one)
+	return &sandboxOutput{http.StatusOK, one[0]}, err
 }
 
 // find describes the caller's sandbox of this name.

@@ -165,7 +165,7 @@ type Summary struct {
 	State     State
 	Workdir   string
 	CreatedAt time.Time
-	Pod       string              // a pod's name
+	Pod, Pool string              // the pod's name, and the pool that it was taken out of
 	Heartbeat time.Time           // when an orchestrator last needed the pod
 	Labels    map[string]string   // see Spec
 	Expires   time.Time           // when it ends itself; zero if it need not, or was paused by Pause

@@ -295,6 +295,7 @@ func summaryOf(pod *corev1.Pod, beats heartbeats) Summary {
 		State:     stateOf(pod),
 		CreatedAt: pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
+		Pool:      pod.Annotations[podmeta.AnnotationPool],
 		Heartbeat: beats.of(pod),
 		Labels:    podmeta.LabelsIn(pod.Annotations),
 		Expires:   expiry(pod),

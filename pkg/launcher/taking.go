@@ -68,6 +68,7 @@ func (c *cluster) takingPatch(ctx context.Context, spec *Spec, pod *corev1.Pod, 
 	annotations := podAnnotations(spec, nil, now)
 	delete(annotations, podmeta.AnnotationKey) // the agent has its keys
 	annotations[podmeta.AnnotationHolding], annotations[podmeta.AnnotationAssignment] = string(held.UID), assignment
+	annotations[podmeta.AnnotationPool] = pod.Labels[podmeta.LabelPool]
 	if spec.Pod.Lifetime > 0 {
 		annotations[podmeta.AnnotationExpires] = timeText(now.Add(spec.Pod.Lifetime))
 	}

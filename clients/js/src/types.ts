@@ -34,6 +34,10 @@ export interface SandboxInfo {
   created_at?: string;
   expires_at?: string;
   labels?: { [name: string]: string };
+  /** Who made it, as whoami says it; missing in the answers of create and resume. */
+  owner?: { tenant: string; key?: string };
+  /** The pool that its pod was taken out of. */
+  pool?: string;
   auto_pause?: boolean;
   public_ports?: number[];
   all_public?: boolean;

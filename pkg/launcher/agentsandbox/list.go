@@ -83,6 +83,9 @@ func summaryOf(f *found) launcher.Summary {
 		ID: f.main().GetAnnotations()[podmeta.AnnotationID], State: stateOf(f), CreatedAt: f.main().GetCreationTimestamp().UTC(),
 		Labels: podmeta.LabelsIn(f.main().GetAnnotations()),
 	}
+	if f.claim != nil {
+		s.Pool = f.claim.Spec.WarmPoolRef.Name
+	}
 	if ends := f.shutdownTime(); ends != nil {
 		s.Expires = ends.UTC()
 	}

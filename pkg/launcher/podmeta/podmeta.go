@@ -79,6 +79,8 @@ const (
 	// AnnotationHolding is, on a pod that was taken out of a pool, the UID of the Lease by
 	// which the sandbox's id holds it.
 	AnnotationHolding = Prefix + "holding"
+	// AnnotationPool is, on a pod that was taken out of a pool, the pool's name, for people.
+	AnnotationPool = Prefix + "from-pool"
 	// AnnotationAssignment is, on a pod that was taken out of a pool, what its agent serves
 	// the sandbox with (Assignment in podapi.proto). It is signed; the agent reads it at
 	// each start. An object of agent-sandbox keeps one that is signed for that object.
