@@ -78,7 +78,8 @@ func (v *Visit) End() { v.end() }
 func (v *Visit) Caller() SSHCaller { return v.caller }
 
 // Valid returns a context that ends when the connection must: its key counts no longer, or the gateway
-// ends. From then on the only calls that are made send signals to what the client has started.
+// ends. From then on the calls that can begin send signals, or go on with a command whose connection was
+// cut. Commands that run are left to who has started them: they get no signal by themselves.
 func (v *Visit) Valid() context.Context { return v.valid }
 
 // Closing ends when the gateway is about to: connections should end that nobody uses, and clients connect

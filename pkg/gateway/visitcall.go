@@ -36,9 +36,16 @@ type visitCall struct {
 	stop func() bool
 }
 
-// afterwards are the methods by which a visit that is over ends what it has begun.
-func afterwards(method string) bool {
-	return method == pb.Processes_Signal_FullMethodName || method == pb.Processes_Exec_FullMethodName
+// windsUp reports whether a call with this first message may begin when its visit has ended: a signal to
+// what the visit has started, or the way back to a command whose connection was cut.
+func windsUp(first any) bool {
+	switch m := first.(type) {
+	case *pb.SignalRequest:
+		return true
+	case *pb.ExecRequest:
+		return m.GetAttach() != nil
+	}
+	return false
 }
 
 // call begins a call with this first message.
@@ -59,6 +66,9 @@ func (c *visitConn) call(ctx context.Context, method string, first any) (*visitC
 	if err != nil {
 		return nil, c.g.grpcStatus(ctx, err).Err()
 	}
+	if windsUp(first) {
+		return c.begin(ctx, operationBySSH(method), what, true)
+	}
 	return c.deed(ctx, operationBySSH(method), what, method)
 }
 
@@ -68,23 +78,21 @@ func operationBySSH(method string) string {
 	return "ssh." + strings.ToLower(service[strings.LastIndexByte(service, '.')+1:]) + "/" + name
 }
 
-// begin begins a call. Over tells that the visit may be over.
-func (c *visitConn) begin(ctx context.Context, operation string, what asked, over bool) (*visitCall, error) {
-	if why := ended(context.Cause(c.valid)); why != nil && !over {
-		return nil, c.g.grpcStatus(ctx, why).Err()
-	}
-	leave, err := c.enter(ctx, over)
-	if err != nil {
-		return nil, c.g.grpcStatus(ctx, err).Err()
-	}
+// begin begins a call. One that does not wind up needs a visit that has not ended, also when it has waited.
+func (c *visitConn) begin(ctx context.Context, operation string, what asked, windsUp bool) (*visitCall, error) {
 	call := &visitCall{conn: c}
-	var within context.Context
-	call.act, within = c.g.newAct(context.WithValue(ctx, callerKey{}, c.caller.Caller), c.caller.Caller, true, c.request(ctx, "/"+operation))
+	call.bind(ctx, windsUp)
+	leave, err := c.enter(call.ctx, windsUp)
+	if err != nil {
+		defer call.unbind()
+		return nil, c.g.grpcStatus(call.ctx, err).Err()
+	}
+	call.act, call.ctx = c.g.newAct(context.WithValue(call.ctx, callerKey{}, c.caller.Caller), c.caller.Caller, true, c.request(call.ctx, "/"+operation))
+	within := call.ctx
 	call.end = func() {
 		leave()
 		call.act.end(context.WithoutCancel(within), false)
 	}
-	call.bind(within, over)
 	call.act.is(operation, "")
 	if err = CheckName(c.name); err != nil {
 		err = invalid("%v", err)
@@ -99,22 +107,39 @@ func (c *visitConn) begin(ctx context.Context, operation string, what asked, ove
 	return call, nil
 }
 
-// bind has the call end with the visit, unless it may be over.
-func (c *visitCall) bind(ctx context.Context, over bool) {
+// bind has the call end with the visit, unless it winds up.
+func (c *visitCall) bind(ctx context.Context, windsUp bool) {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.stop = func() bool { return true }
-	if valid := c.conn.valid; !over {
+	if valid := c.conn.valid; !windsUp {
 		c.stop = context.AfterFunc(valid, func() { c.cancel(context.Cause(valid)) })
 	}
 }
 
-// enter counts a call among those of its tenant. If the tenant calls too often, it waits: clients of SSH
-// do not know how to come again.
-func (c *visitConn) enter(ctx context.Context, over bool) (leave func(), err error) {
-	if over && c.valid.Err() != nil {
-		return func() {}, nil
+// unbind ends what bind began.
+func (c *visitCall) unbind() {
+	c.stop()
+	c.cancel(nil)
+}
+
+// outlast has a call go on when the visit ends. If the visit has ended, the call ends, too.
+func (c *visitCall) outlast() error {
+	if c.stop() || c.conn.valid.Err() == nil {
+		return nil
 	}
+	return context.Cause(c.conn.valid)
+}
+
+// enter counts a call among those of its tenant, unless it winds up and the visit has ended. If the tenant
+// calls too often, it waits: clients of SSH do not know how to come again.
+func (c *visitConn) enter(ctx context.Context, windsUp bool) (leave func(), err error) {
 	for until := time.Now().Add(paceTime); ; {
+		if c.valid.Err() != nil && windsUp {
+			return func() {}, nil
+		}
+		if why := ended(context.Cause(c.valid)); why != nil {
+			return nil, why
+		}
 		policy, err := c.g.Tenants.Policy(ctx, c.caller.Tenant)
 		if err != nil {
 			return nil, c.g.untold(err)
@@ -125,7 +150,7 @@ func (c *visitConn) enter(ctx context.Context, over bool) (leave func(), err err
 			return leave, err
 		}
 		if delay.For(ctx, wait.wait); ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		}
 	}
 }
@@ -161,8 +186,7 @@ func (c *visitCall) finish(err error) error {
 // leave ends the call, after finish.
 func (c *visitCall) leave() {
 	c.once.Do(func() {
-		c.stop()
-		c.cancel(nil)
+		c.unbind()
 		if c.held != nil {
 			c.conn.g.held.release(launcherID(c.conn.caller.Tenant, c.conn.name), c.held)
 		}
@@ -191,7 +215,7 @@ func WithDeed(ctx context.Context) context.Context {
 func (c *visitConn) deed(ctx context.Context, operation string, what asked, method string) (*visitCall, error) {
 	d, ok := ctx.Value(deedKey{}).(*deed)
 	if !ok || d.ctx.Err() != nil {
-		return c.begin(ctx, operation, what, afterwards(method))
+		return c.begin(ctx, operation, what, false)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -91,6 +91,9 @@ func (s *visitStream) begin(first any) {
 		if err == nil {
 			s.to, err = held.sandbox.Conn().NewStream(s.call.ctx, s.desc, s.method, s.opts...)
 		}
+		if err == nil && s.method == pb.Processes_Exec_FullMethodName {
+			err = s.call.outlast() // what a client has started gets a signal when the visit has ended
+		}
 		if err != nil {
 			s.failed = s.finish(err)
 			return
