@@ -23,7 +23,7 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request) {
 	ctx, over := r.Context(), func() {}
 	s, err := c.sessionOf(r)
 	if err == nil {
-		ctx, over, err = c.ended.begin(ctx, s)
+		ctx, over, err = c.logouts.begin(ctx, s)
 	}
 	switch {
 	case errors.Is(err, errNoSession):
@@ -42,7 +42,7 @@ func (c *Console) call(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "permission", errSite.Error())
 		return
 	}
-	c.Gateway.ServeHTTP(w, pass(r.WithContext(ctx), s.Token))
+	c.options.Gateway.ServeHTTP(w, pass(r.WithContext(ctx), s.Token))
 }
 
 // pass returns a request to the gateway in place of a browser's.

@@ -17,7 +17,7 @@ type Options struct {
 	// Local, unless empty, is the one origin with a name of this machine (localhost, a name below it, or an
 	// address of the loopback) at which the console is served, such as http://console-5f2c.localhost:8080. Cookies do not
 	// tell ports apart, so that every server of this machine gets those of a name which it shares: choose one
-	// that nobody can guess (see [LocalOrigin]). Without it, only other names have a console.
+	// that nobody can guess (see [LocalOrigin]). Without it, only other names have a console; IP addresses never do.
 	Local string
 	// Code, unless nil, lets one browser in without a token.
 	Code *Code
@@ -25,9 +25,9 @@ type Options struct {
 
 // Console is a handler of all that a gateway serves, with the console.
 type Console struct {
-	Options
-	files map[string]*file // by their paths
-	ended *ended
+	options Options
+	files   map[string]*file // by their paths
+	logouts *logouts
 }
 
 // The paths of the console.
@@ -43,18 +43,18 @@ const (
 // New returns a console. Sessions are sealed under keys that are derived from the gateway's LinkKeys, and last for as
 // long as their key is there. Gateways with the same LinkKeys tell each other by their Ledger which have been ended.
 func New(o Options) *Console {
-	return &Console{Options: o, files: pageFiles(), ended: newEnded(o.Gateway.Ledger)}
+	return &Console{options: o, files: pageFiles(), logouts: newLogouts(o.Gateway.Ledger)}
 }
 
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != pagePath && !strings.HasPrefix(r.URL.Path, pagePath+"/") || !c.Gateway.Own(r) {
-		c.Gateway.ServeHTTP(w, r)
+	if r.URL.Path != pagePath && !strings.HasPrefix(r.URL.Path, pagePath+"/") || !c.options.Gateway.Own(r) {
+		c.options.Gateway.ServeHTTP(w, r)
 		return
 	}
 	guard(w.Header())
-	if !c.servedAt(r.Host) {
-		refuse(w, http.StatusForbidden, "permission", "the console is not served at a name of this machine that other servers share: open the address that the gateway printed")
+	if err := c.checkHost(r.Host); err != nil {
+		refuse(w, http.StatusForbidden, "permission", err.Error())
 		return
 	}
 	switch {
@@ -81,26 +81,51 @@ func guard(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// servedAt reports whether the console is served at a host.
-func (c *Console) servedAt(host string) bool {
-	if _, at, ok := strings.Cut(c.Local, "://"); ok && strings.EqualFold(at, host) {
-		return true
+var (
+	errShared  = errors.New("the console is not served at a name of this machine that other servers share: open the address that the gateway printed")
+	errAddress = errors.New("the console is not served at an IP address, since a browser gives its cookie to each server at that address: open it at a name that is the gateway's alone")
+)
+
+// checkHost refuses a host whose cookies another server may get: cookies do not tell ports apart. That a name
+// is the gateway's alone is for who gives the names to see to.
+func (c *Console) checkHost(host string) error {
+	_, at, ok := strings.Cut(c.options.Local, "://")
+	switch {
+	case ok && strings.EqualFold(at, host):
+		return nil
+	case isThisMachine(host):
+		return errShared
+	case isAddress(host):
+		return errAddress
 	}
-	return !isThisMachine(host)
+	return nil
 }
 
 // isThisMachine reports whether a host, with or without a port, is a name of the machine that a browser
 // runs on. All its servers get the cookies of such a name.
 func isThisMachine(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	name := nameOf(host)
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.Unmap().IsLoopback() || addr.IsUnspecified()
 	}
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isAddress reports whether a host, with or without a port, is an IP address. So is each name that ends with a
+// number, as browsers read it (the URL standard's host parser).
+func isAddress(host string) bool {
+	name := nameOf(host)
+	last := name[strings.LastIndex(name, ".")+1:]
+	return strings.Contains(name, ":") || last != "" && strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x")
+}
+
+// nameOf returns a host without its port.
+func nameOf(host string) string {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
 var (

@@ -34,6 +34,7 @@ type door struct {
 	*testing.T
 	console *console.Console
 	origin  string // at which a browser on this machine finds it
+	code    *console.Code
 	linkKey string // the file of link keys
 	ledger  string // its directory
 	server  *httptest.Server
@@ -46,7 +47,8 @@ func newDoor(t *testing.T) *door {
 	d.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.console.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(d.server.Listener.Addr().String())
 	d.origin = console.LocalOrigin(port)
-	d.console = console.New(console.Options{Gateway: d.newGateway("sandboxes.localhost:" + port), Local: d.origin, Code: console.NewCode(token)})
+	d.code = console.NewCode(token)
+	d.console = console.New(console.Options{Gateway: d.newGateway("sandboxes.localhost:" + port), Local: d.origin, Code: d.code})
 	d.server.Start()
 	t.Cleanup(func() {
 		d.server.CloseClientConnections()
@@ -94,8 +96,7 @@ func (d *door) ask(to http.Handler, method, path, body string, headers ...string
 		case value == "":
 			r.Header.Del(name)
 		default:
-			r.Header.Add(name, value)
-			r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+			r.Header.Set(name, value)
 		}
 	}
 	w := httptest.NewRecorder()

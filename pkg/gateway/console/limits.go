@@ -16,7 +16,8 @@ const (
 	// codeTime is how long a code for one login counts: for as long as a browser may take to start.
 	codeTime = 5 * time.Minute
 	// endedLimit is how many sessions of a tenant that have been ended are remembered: more than its people
-	// end in sessionTime. Of more, those that would have expired first are forgotten.
+	// end in sessionTime. Of more, those that would have expired first are forgotten, and what expires no later
+	// than them has ended, too.
 	endedLimit = 256
 	// ledgerInterval is how long what the ledger says counts: a session that is ended at another replica ends in this
 	// time. ledgerTime is how long it may take to answer, and ledgerPatience for how long it may be away: an API

@@ -65,7 +65,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Code != "" {
-		token, ok := c.Code.use(in.Code)
+		token, ok := c.options.Code.use(in.Code)
 		if !ok {
 			refuse(w, http.StatusUnauthorized, "unauthenticated", "the link has been used, or is too old: run \"orchestrator console\" again")
 			return
@@ -85,16 +85,16 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, token string) {
 	ask := pass(r, token)
 	ask.Method, ask.URL.Path, ask.URL.RawPath, ask.URL.RawQuery = http.MethodGet, "/api/v1/whoami", "", ""
 	ask.Body, ask.ContentLength = http.NoBody, 0
-	c.Gateway.ServeHTTP(answer, ask)
+	c.options.Gateway.ServeHTTP(answer, ask)
 	var who struct{ Tenant string }
 	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &who) != nil || who.Tenant == "" {
 		answer.copyTo(w)
 		return
 	}
-	err := c.ended.prepare(r.Context(), who.Tenant)
+	err := c.logouts.prepare(r.Context(), who.Tenant)
 	var keys [][32]byte
 	if err == nil {
-		keys, err = c.Gateway.LinkKeys.Derive(keyUse)
+		keys, err = c.options.Gateway.LinkKeys.Derive(keyUse)
 	}
 	var sealed string
 	if err == nil {
@@ -116,7 +116,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	s, err := c.sessionOf(r)
 	setCookie(w, "")
 	if err == nil {
-		err = c.ended.end(r.Context(), s)
+		err = c.logouts.end(r.Context(), s)
 	}
 	if err != nil && !errors.Is(err, errNoSession) {
 		refuse(w, http.StatusServiceUnavailable, "unavailable", "the session may go on at other gateways")

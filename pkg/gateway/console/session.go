@@ -79,7 +79,7 @@ func sealer(key [32]byte) cipher.AEAD {
 
 // sessionOf returns the session that a request has a cookie of.
 func (c *Console) sessionOf(r *http.Request) (*session, error) {
-	keys, err := c.Gateway.LinkKeys.Derive(keyUse)
+	keys, err := c.options.Gateway.LinkKeys.Derive(keyUse)
 	if err != nil {
 		return nil, err
 	}
