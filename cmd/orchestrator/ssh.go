@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/sshserver"
 )
@@ -181,6 +182,10 @@ func (a *app) serveSSH(ctx context.Context, name string, command []string, opts 
 		return &sandboxError{id: id, launching: true, err: err}
 	}
 	return within(sandbox, func(s *launcher.Sandbox) error {
+		// A closing terminal, and a client that was ended, send several. What the client left is to get
+		// its hangup first.
+		release := console.DelaySecond()
+		defer release()
 		server := sshserver.Server{Sandbox: s.Client, Workdir: s.Workdir, HostKey: keys[0], Terminal: terminal, Log: a.logger()}
 		return unclear(server.Serve(ctx, pipe{a.in, a.out}))
 	})

@@ -138,7 +138,8 @@ func startStatus(err error) int {
 }
 
 // await waits for the end of the process. If the client leaves first, the process gets HUP and
-// is left alone; a named one only the latter.
+// is left alone; a named one only the latter. A program that ends after the client does so only
+// when the agent has the HUP, or cannot be reached.
 func (s *session) await(p *podapi.Process, named bool) error {
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
@@ -148,7 +149,15 @@ func (s *session) await(p *podapi.Process, named bool) error {
 	case <-s.run.gone.Done():
 	}
 	if !named {
-		go func() { _ = p.Signal(hangUp) }() // it may take as long as a new connection to the agent
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			_ = p.Signal(hangUp) // it may take as long as a new connection to the agent
+		}()
+		select {
+		case <-told:
+		case <-time.After(hangUpReach):
+		}
 		select {
 		case err := <-ended:
 			return err

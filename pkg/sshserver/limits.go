@@ -32,7 +32,11 @@ const (
 	// waitingSignals bounds the signals of a client that the agent has yet to get. People press
 	// keys; who sends more at once loses the rest.
 	waitingSignals = 16
-	// hangUpTime is how long what a client has left may take to end after HUP, before it is
+	// hangUpReach bounds how long the HUP for what a client has left may take to reach the agent:
+	// a new connection to it takes a second or two. Without an answer by then, the sandbox is
+	// taken for one that cannot be reached.
+	hangUpReach = 10 * time.Second
+	// hangUpTime is how long what a client has left may take to end after it has HUP, before it is
 	// left alone.
 	hangUpTime = time.Second
 	// dialTime bounds how long a connection to a server in the sandbox may take to open.

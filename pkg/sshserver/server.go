@@ -64,7 +64,7 @@ type Server struct {
 
 // Serve serves the connection until the client ends it or ctx ends, and closes it. It returns
 // when everything has ended that it did for the client, which takes a second or two for
-// commands that ignore HUP. The error is nil if the client ended the connection, the cause of
+// commands that ignore HUP, and some ten more if the sandbox cannot be reached. The error is nil if the client ended the connection, the cause of
 // ctx if that ended first, and else says what broke: the client does not speak SSH, took
 // longer than 30 seconds to begin, or the connection was cut.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) error {

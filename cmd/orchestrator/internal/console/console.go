@@ -137,7 +137,7 @@ func (w *lentWriter) Write(p []byte) (int, error) {
 func (c *Console) lend(ctx context.Context, p *podapi.Process) (takeBack func(), err error) {
 	c.process = p
 	defer close(c.lent)
-	release := delaySecond()
+	release := DelaySecond()
 	state, err := term.MakeRaw(int(c.in.Fd()))
 	if err != nil {
 		release()

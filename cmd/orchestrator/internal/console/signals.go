@@ -30,9 +30,10 @@ func catch(held int) chan os.Signal {
 	return signals
 }
 
-// delaySecond keeps a second signal from ending the program. release allows it again,
-// and ends the program if there was one.
-func delaySecond() (release func()) {
+// DelaySecond keeps a second signal from ending the program. release allows it again,
+// and ends the program if there was one. What goes on meanwhile has to end within a time
+// of its own.
+func DelaySecond() (release func()) {
 	signals := catch(2)
 	return func() {
 		signal.Stop(signals)
@@ -44,7 +45,8 @@ func delaySecond() (release func()) {
 
 // UntilSignal returns a context that ends when a signal asks the program to end: SIGINT,
 // SIGTERM, SIGHUP or SIGQUIT. Its cause then is a [*SignalError]. A second signal ends
-// the program at once, or as soon as no [Console] is lent.
+// the program at once, or as soon as no [Console] is lent and nothing delays it
+// ([DelaySecond]).
 func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := catch(1)
