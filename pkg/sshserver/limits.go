@@ -47,16 +47,25 @@ const (
 	// maxHandles bounds the files and directories that an sftp client has open. OpenSSH's own
 	// server has 100.
 	maxHandles = 100
-	// readAhead is how many bytes a read fetches at once, and keptBlocks how many of such pieces
-	// a file keeps, so that the small reads of clients, of which some are under way at once, cost
-	// a call to the agent each 256 KiB and not each 32.
-	readAhead  = 256 << 10
-	keptBlocks = 4
+	// maxMessage is the longest message of sftp that package sftp takes, in bytes. maxRead and maxWrite are the longest
+	// pieces of files that clients are told to ask for and to send at once: fewer messages cost less. A
+	// piece with what is around it fills whole packets of SSH, of 32 KiB.
+	maxMessage = 256 << 10
+	maxRead    = 128<<10 - 13
+	maxWrite   = 128 << 10
+	// readAhead is the size of the blocks in which files are fetched, in bytes. A file that is read from the
+	// beginning to the end comes as one stream, which is blocksAhead in front of the client. Clients have
+	// some reads under way at once, of which package sftp serves eight, so keptBlocks stay for them. longestStretch
+	// is how many blocks come by one call: that many can wait in memory for a client that reads no more.
+	readAhead      = 256 << 10
+	blocksAhead    = 2
+	keptBlocks     = 8
+	longestStretch = 16
 	// maxParked bounds the bytes of a file that arrived before others that belong in front of them.
-	// Clients have at most 2 MiB under way; this is the double. Each write counts parkedCost bytes
+	// OpenSSH's clients have 64 writes under way. Each write counts parkedCost bytes
 	// beside its own, for what keeping it takes, so that many small ones are bounded, too.
-	maxParked  = 4 << 20
-	parkedCost = 512
+	maxParked  = 64 * (maxWrite + parkedCost)
+	parkedCost = 1 << 10
 	// maxSpool bounds a file that is changed in place, which has to be fetched, and maxSpools how
 	// many of them are open: both keep the temporary directory of this machine from filling up.
 	maxSpool  = 256 << 20

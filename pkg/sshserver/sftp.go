@@ -21,7 +21,8 @@ func (s *session) sftp(context.Context) {
 		return
 	}
 	f := &files{conn: s.conn, client: s.conn.server.Sandbox, ctx: s.run.gone, workdir: workdir, handles: make(chan struct{}, maxHandles)}
-	server := sftp.NewRequestServer(s.channel, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}, sftp.WithStartDirectory(workdir))
+	server := sftp.NewRequestServer(&messages{Channel: s.channel}, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f},
+		sftp.WithStartDirectory(workdir), sftp.WithRSMaxTxPacket(maxRead))
 	err = server.Serve()
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.conn.server.log().Info("sftp ended", "why", err)

@@ -1,30 +1,30 @@
 package sshserver
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"sync"
 
 	"github.com/pkg/sftp"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // reader is a file that is open for reading. Clients ask for small pieces of it, and for several at
-// once, so it fetches larger ones and keeps the last few. What it keeps may be older than the file,
+// once, so it fetches blocks and keeps the last few. What it keeps may be older than the file,
 // by as long as the handle is open.
 type reader struct {
 	client  *podapi.Client
 	name    string
+	size    int64 // when it was opened
 	ctx     context.Context
 	cancel  context.CancelFunc
 	release func()
 
-	mu     sync.Mutex
-	closed bool
-	blocks []*block // the newest last
+	mu      sync.Mutex
+	closed  bool
+	blocks  []*block // what is kept, the newest last
+	stretch *stretch // what fetches the next blocks; nil at first
 }
 
 // block is a piece of a file that begins at a multiple of its size.
@@ -37,7 +37,8 @@ type block struct {
 
 // Fileread implements sftp.FileReader.
 func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
-	if _, err := f.client.Open(r.Context(), r.Filepath); err != nil { // nothing is open in the sandbox
+	file, err := f.client.Open(r.Context(), r.Filepath) // nothing is open in the sandbox
+	if err != nil {
 		return nil, err
 	}
 	if err := f.hold(); err != nil {
@@ -47,7 +48,7 @@ func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
 	if deed := f.conn.server.Deed; deed != nil {
 		ctx = deed(ctx)
 	}
-	return &reader{client: f.client, name: r.Filepath, ctx: ctx, cancel: cancel, release: f.release}, nil
+	return &reader{client: f.client, name: r.Filepath, size: file.Attr().Size, ctx: ctx, cancel: cancel, release: f.release}, nil
 }
 
 // ReadAt implements io.ReaderAt.
@@ -58,7 +59,10 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	n := 0
 	for n < len(p) {
 		at := offset + int64(n)
-		b := r.block(at - at%readAhead)
+		b, err := r.block(at - at%readAhead)
+		if err != nil {
+			return n, err
+		}
 		select {
 		case <-b.ready:
 		case <-r.ctx.Done():
@@ -76,39 +80,6 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 		}
 	}
 	return n, nil
-}
-
-// block returns the block at offset, which it begins to fetch if it does not have it, with the one
-// that follows.
-func (r *reader) block(offset int64) *block {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	found := r.fetch(offset)
-	if len(r.blocks) > 1 { // not for one small file
-		r.fetch(offset + readAhead)
-	}
-	return found
-}
-
-// fetch is called with mu.
-func (r *reader) fetch(offset int64) *block {
-	for _, b := range r.blocks {
-		if b.offset == offset {
-			return b
-		}
-	}
-	b := &block{offset: offset, ready: make(chan struct{})}
-	r.blocks = append(r.blocks, b)
-	if len(r.blocks) > keptBlocks {
-		r.blocks = r.blocks[1:]
-	}
-	go func() {
-		defer close(b.ready)
-		var data bytes.Buffer
-		_, b.err = r.client.Read(r.ctx, r.name, &data, fsops.ReadOptions{Offset: offset, Length: readAhead})
-		b.data = data.Bytes()
-	}()
-	return b
 }
 
 // drop forgets a block.
@@ -130,6 +101,7 @@ func (r *reader) Close() error {
 	if !r.closed {
 		r.cancel()
 		r.release()
+		r.begin(nil)
 	}
 	r.closed = true
 	return nil

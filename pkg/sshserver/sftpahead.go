@@ -1,0 +1,172 @@
+package sshserver
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// stretch is blocks that follow each other, by one call if they are more than one. The call waits where nobody
+// wants the next block yet, and what the agent sends meanwhile waits in memory, up to the length of the stretch. So a
+// stretch is twice as long as the one that it continues, up to longestStretch, and one that begins elsewhere has one
+// block.
+type stretch struct {
+	start, end int64       // offsets in the file
+	next       int64       // the first block that is not in todo yet
+	todo       chan *block // what is wanted, in order; it has room for all, and is closed when no more follow
+}
+
+func (s *stretch) blocks() int64 { return (s.end - s.start) / readAhead }
+
+// block returns the block at offset, which it begins to fetch if it is not kept, with those that follow once
+// the client reads in order.
+func (r *reader) block(offset int64) (*block, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, fs.ErrClosed
+	}
+	b, near := r.kept(offset), r.isNear(offset)
+	switch {
+	case b != nil && !near:
+		return b, nil
+	case b == nil && !near:
+		r.begin(r.newStretch(offset, 1))
+	case b == nil && offset < r.stretch.next: // it was kept
+		b = r.want(offset)
+		go r.fill(b)
+	}
+	r.fetchUntil(offset)
+	if b == nil {
+		b = r.kept(offset)
+	}
+	return b, nil
+}
+
+// isNear reports whether a read belongs to those that the stretch is for. Those that are under way at once are
+// not quite in order. It is called with mu.
+func (r *reader) isNear(offset int64) bool {
+	if r.stretch == nil {
+		return false
+	}
+	last := r.stretch.next
+	if r.stretch.blocks() > 1 {
+		last += blocksAhead * readAhead
+	}
+	return r.stretch.next-keptBlocks*readAhead <= offset && offset <= last
+}
+
+// fetchUntil has the stretch fetch what is not yet fetched up to the block at offset, and some blocks in front of it
+// unless the file is read for the first time here. It is called with mu.
+func (r *reader) fetchUntil(offset int64) {
+	ahead := offset
+	if offset > r.stretch.start || r.stretch.blocks() > 1 {
+		ahead += blocksAhead * readAhead
+	}
+	for r.stretch.next <= offset || r.stretch.next <= ahead && r.stretch.next < r.size {
+		if r.stretch.next == r.stretch.end {
+			r.begin(r.newStretch(r.stretch.end, 2*r.stretch.blocks()))
+		}
+		r.stretch.todo <- r.want(r.stretch.next)
+		r.stretch.next += readAhead
+	}
+}
+
+// newStretch returns a stretch of this many blocks, or fewer if the file ends before.
+func (r *reader) newStretch(start, blocks int64) *stretch {
+	left := (r.size - start + readAhead - 1) / readAhead
+	blocks = max(1, min(blocks, left, longestStretch))
+	return &stretch{start: start, next: start, end: start + blocks*readAhead, todo: make(chan *block, blocks)}
+}
+
+// begin begins a stretch in place of the present one, which still fetches what was wanted. It is called with mu.
+func (r *reader) begin(next *stretch) {
+	if r.stretch != nil {
+		close(r.stretch.todo)
+	}
+	r.stretch = next
+	if next != nil {
+		go r.fetch(next)
+	}
+}
+
+// want keeps a block that somebody fetches, in place of the oldest. It is called with mu.
+func (r *reader) want(offset int64) *block {
+	b := &block{offset: offset, ready: make(chan struct{})}
+	r.blocks = append(r.blocks, b)
+	if len(r.blocks) > keptBlocks {
+		r.blocks = r.blocks[1:]
+	}
+	return b
+}
+
+// kept returns the block at offset if it is kept, or nil. It is called with mu.
+func (r *reader) kept(offset int64) *block {
+	for _, b := range r.blocks {
+		if b.offset == offset {
+			return b
+		}
+	}
+	return nil
+}
+
+// fetch fetches the blocks of a stretch. If their call ends early, each of the others gets its own.
+func (r *reader) fetch(stretch *stretch) {
+	if stretch.blocks() > 1 {
+		f := filler{stretch: stretch, size: r.size}
+		_, err := r.client.Read(r.ctx, r.name, &f, fsops.ReadOptions{Offset: stretch.start, Length: stretch.end - stretch.start})
+		switch {
+		case f.block == nil:
+		case err == nil: // the end of the file
+			close(f.block.ready)
+		default:
+			r.fill(f.block)
+		}
+	}
+	for b := range stretch.todo {
+		r.fill(b)
+	}
+}
+
+// fill fetches one block.
+func (r *reader) fill(b *block) {
+	defer close(b.ready)
+	var data bytes.Buffer
+	_, b.err = r.client.Read(r.ctx, r.name, &data, fsops.ReadOptions{Offset: b.offset, Length: readAhead})
+	b.data = data.Bytes()
+}
+
+// filler writes what comes into the blocks of a stretch.
+type filler struct {
+	stretch *stretch
+	size    int64  // of the file
+	block   *block // what is not full yet
+}
+
+// errNotWanted ends the call of a stretch that was given up.
+var errNotWanted = errors.New("the client reads elsewhere")
+
+// Write implements io.Writer. It waits until somebody wants the block.
+func (f *filler) Write(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		if f.block == nil {
+			b, ok := <-f.stretch.todo
+			if !ok {
+				return n, errNotWanted
+			}
+			b.data = make([]byte, 0, min(readAhead, max(f.size-b.offset, 0)))
+			f.block = b
+		}
+		part := p[n:min(len(p), n+readAhead-len(f.block.data))]
+		f.block.data = append(f.block.data, part...)
+		n += len(part)
+		if len(f.block.data) == readAhead {
+			close(f.block.ready)
+			f.block = nil
+		}
+	}
+	return n, nil
+}
