@@ -21,6 +21,7 @@ export async function pictures({ page, plan }) {
   await page.getByRole("link", { name: "hostile.html", exact: true }).waitFor();
   await take("files");
   await at(`s/${plan.sandbox}/terminal`);
+  await page.getByRole("button", { name: "New terminal" }).click();
   await page.waitForURL(/terminal\/[0-9a-f-]{36}$/);
   await page.keyboard.type("PS1='$ '; clear\n");
   await page.keyboard.type("ls -1\n");

@@ -41,6 +41,9 @@ async function check(t, what) {
   assert.deepEqual(serious, [], `axe about ${what}`);
 }
 
+// following waits until changes are shown.
+const following = (t) => t.page.getByText("Changes to files are shown as they happen.").waitFor();
+
 const screenText = (t) => t.page.locator(".xterm-rows").innerText();
 
 async function awaitScreen(t, text) {
@@ -104,6 +107,21 @@ export const steps = {
     await output.getByText("<script>").waitFor();
     await output.getByText("red \ufffdend").waitFor();
     assert.equal(await output.locator("script, img, b").count(), 0);
+  },
+  async "output without end of what cannot be seen"(t) {
+    const exec = "01890000-0000-7000-8000-000000000000";
+    const line = (type, data, offset) => JSON.stringify({ type, data, offset }) + "\n";
+    let body = "";
+    for (let i = 0; i < 10_000; i++) body += line("stdout", "\u001b[m", 3 * i) + line("stderr", "\u001b[m", 3 * i);
+    for (let i = 0; i < 10_000; i++) body += line("stdout", "o", 30_000 + i) + line("stderr", "e", 30_000 + i);
+    await t.page.route(new RegExp(exec), (route) => route.fulfill({ body: body + line("stdout", "last", 40_000) + JSON.stringify({ type: "exit", exit: { reason: "exited", code: 5 } }) + "\n" }));
+    await inSandbox(t, `processes/${exec}`);
+    await t.page.getByRole("log").getByText("last").waitFor();
+    await t.page.getByText("exit 5").waitFor();
+    const [pieces, empty] = await t.page.evaluate(() => [document.querySelectorAll("pre *").length, [...document.querySelectorAll("pre *")].filter((s) => !s.textContent).length]);
+    assert.ok(pieces > 1000 && pieces <= 4096, `${pieces} pieces`);
+    assert.equal(empty, 0);
+    await t.page.unroute(new RegExp(exec));
   },
   async "files"(t) {
     await inSandbox(t, "files");
@@ -186,13 +204,59 @@ export const steps = {
   },
   async "changes to files"(t) {
     await inSandbox(t, "changes");
-    await t.page.getByText("ready").waitFor();
+    await following(t);
     await call(t, "PUT", "/files?path=changed.txt", "x");
     await t.page.getByRole("cell", { name: /changed\.txt$/ }).first().waitFor();
+    await call(t, "POST", "/exec", JSON.stringify({ script: "mv changed.txt renamed.txt" }));
+    await t.page.getByRole("cell", { name: /changed\.txt → .*renamed\.txt$/ }).waitFor();
     await check(t, "the changes");
+  },
+  async "changes after a connection that broke"(t) {
+    await inSandbox(t, "changes");
+    await following(t);
+    await fetch(t.plan.cut, { method: "POST" }); // all connections of the gateway end
+    await t.page.getByText("Changes may be missing here").waitFor();
+    await following(t);
+    await call(t, "PUT", "/files?path=later.txt", "x");
+    await t.page.getByRole("cell", { name: /later\.txt$/ }).first().waitFor();
+  },
+  async "changes over a gateway that ends, and too many changes"(t) {
+    await goTo(t, "");
+    await t.page.evaluate(() => {
+      const real = window.fetch;
+      window.fetch = (url, init) => {
+        if (!String(url).includes("/watch")) return real(url, init);
+        window.fetch = real; // the next connection is one to the gateway itself
+        const events = ["ready", "overflow", "reconnect"].map((kind) => `event: ${kind}\ndata: {"path":"."}\n\n`).join("");
+        const body = new ReadableStream({ start: (c) => {
+          c.enqueue(new TextEncoder().encode(events));
+          init.signal.addEventListener("abort", () => { window.taken = true; c.error(new DOMException("", "AbortError")); });
+        } });
+        return Promise.resolve(new Response(body));
+      };
+    });
+    await t.page.evaluate((id) => { location.hash = `#/s/${id}/changes`; }, t.plan.sandbox);
+    await t.page.waitForFunction(() => window.taken); // when the other is ready
+    await call(t, "PUT", "/files?path=moved.txt", "x");
+    await t.page.getByRole("cell", { name: /moved\.txt$/ }).first().waitFor();
+    const rows = await t.page.getByRole("table", { name: "Changes" }).innerText();
+    assert.match(rows, /there were too many/);
+    assert.doesNotMatch(rows, /the connection broke|ready|reconnect/);
+  },
+  async "a link to the terminal starts nothing"(t) {
+    const terminals = () => t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/processes`).then((r) => r.json()).then((all) => all.processes.filter((p) => p.terminal).length), t.plan.sandbox);
+    for (const [at, text] of [["terminal", "None."], ["terminal/01890000-0000-7000-8000-000000000000", "is gone"], ["terminal/new", "is gone"]]) {
+      await inSandbox(t, at);
+      await t.page.getByRole("button", { name: "New terminal" }).waitFor();
+      await t.page.getByText(text).waitFor();
+      assert.equal(await t.page.locator(".xterm").count(), 0);
+    }
+    assert.equal(await terminals(), 0);
+    await check(t, "the terminals");
   },
   async "terminal"(t) {
     await inSandbox(t, "terminal");
+    await t.page.getByRole("button", { name: "New terminal" }).press("Enter");
     await t.page.locator(".xterm-helper-textarea").waitFor();
     await t.page.keyboard.type("printf '\\033[38;2;1;2;3mtrue%s\\033[0m\\n' color; x=kept\n");
     await awaitScreen(t, "truecolor");
@@ -206,6 +270,12 @@ export const steps = {
     await awaitScreen(t, "truecolor");
     await t.page.keyboard.type("echo $x-$((40+2))\n");
     await awaitScreen(t, "kept-42");
+  },
+  async "terminals that run are listed"(t) {
+    await t.page.getByRole("link", { name: "Terminal", exact: true }).click();
+    await t.page.getByRole("listitem").filter({ hasText: /process \d+/ }).getByRole("link").click();
+    await awaitScreen(t, "kept-42");
+    await t.page.locator(".xterm-helper-textarea").focus();
   },
   async "terminal over a connection that broke"(t) {
     await t.page.keyboard.type("echo before-$((1+1))\n");
@@ -265,9 +335,9 @@ export const steps = {
   async "pause, resume and extend"(t) {
     await goTo(t, "");
     const row = t.page.getByRole("row", { name: new RegExp(t.plan.sandbox) });
-    if (!t.plan.pods) {
-      await row.getByRole("button", { name: "Pause" }).click();
-      await t.page.getByRole("status").getByText(/local|pause|support/).waitFor();
+    if (!t.plan.pods) { // they cannot be paused, and no button says so
+      await row.getByRole("button", { name: /^End / }).waitFor();
+      assert.equal(await row.getByRole("button", { name: "Pause" }).count(), 0);
       return;
     }
     await row.getByRole("button", { name: "Extend" }).click();
@@ -285,7 +355,10 @@ export const steps = {
     for (const view of ["processes", "files", "ports", "details", "terminal"]) {
       await inSandbox(t, view);
       await t.page.getByRole("link", { name: "Ports" }).waitFor();
-      if (view === "terminal") await t.page.locator(".xterm-helper-textarea").waitFor();
+      if (view === "terminal") {
+        await t.page.getByRole("button", { name: "New terminal" }).click();
+        await t.page.locator(".xterm-helper-textarea").waitFor();
+      }
       const wide = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
       await check(t, view + " in the dark");

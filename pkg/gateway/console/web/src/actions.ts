@@ -1,5 +1,5 @@
 // What can be done to a sandbox as a whole.
-import { of, post, send, type Sandbox } from "./api.js";
+import { of, post, send, session, type Sandbox } from "./api.js";
 import { ask, button, fail, h, say } from "./dom.js";
 import { visible } from "./text.js";
 
@@ -12,7 +12,7 @@ export function actions(s: Sandbox, changed: () => Promise<void>): HTMLButtonEle
   const act = (text: string, done: string, what: () => Promise<unknown>) =>
     button(text, () => void attempt(text, name, done, what).then(changed).catch(fail), { "aria-label": `${text} ${name}` });
   const all: HTMLButtonElement[] = [];
-  if (s.state === "running") all.push(act("Pause", "paused", () => post(of(s.id, "/pause"), undefined, undefined, again)));
+  if (s.state === "running" && session.canPause) all.push(act("Pause", "paused", () => post(of(s.id, "/pause"), undefined, undefined, again)));
   if (s.state === "paused") all.push(act("Resume", "resumed", () => post(of(s.id, "/resume"), undefined, undefined, again)));
   if (s.state === "running" && s.expires_at) all.push(act("Extend", "extended", () => extend(s)));
   if (s.state !== "terminating") all.push(act("End", "ended", () => end(s)));

@@ -57,8 +57,8 @@ export class Problem extends Error {
   }
 }
 
-/** signedOut is called when the session is over. */
-export const session = { signedOut: () => {} };
+/** session has what is called when it is over, and whether the gateway's sandboxes can be paused. */
+export const session = { signedOut: () => {}, canPause: false };
 
 // pauses are how long it takes until a call is made again whose connection broke, in milliseconds. Browsers break all
 // of HTTP/2 when the machine gets or loses a network, which each container on it is, too.

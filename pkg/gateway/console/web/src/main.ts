@@ -37,8 +37,9 @@ function route() {
 
 async function start() {
   try {
-    const me = await get<{ tenant: string; key?: string }>("/whoami");
+    const me = await get<{ tenant: string; key?: string; can_pause?: boolean }>("/whoami");
     who.textContent = me.key ? `${me.tenant} · ${me.key}` : me.tenant;
+    session.canPause = me.can_pause ?? false;
   } catch (e) {
     if (!(e instanceof Problem && e.status === 401)) fail(e);
     logIn();

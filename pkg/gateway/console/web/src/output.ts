@@ -6,6 +6,10 @@ import type { View } from "./view.js";
 
 // kept is how much of an output is shown, in characters: a browser shows more only slowly.
 const kept = 256 << 10;
+// piecesKept is how many pieces of it are shown, each of one stream: a program may change the stream with each byte.
+const piecesKept = 4096;
+// pieceLimit is how long a piece grows, in characters: the oldest pieces go as a whole.
+const pieceLimit = 16 << 10;
 
 interface Line {
   type: string;
@@ -57,7 +61,8 @@ async function follow(v: View, exec: string, screen: Screen): Promise<Exit | und
 
 /** Screen shows the end of an output. It draws at most once for each picture of the display. */
 class Screen {
-  private waiting: [string, string][] = [];
+  private waiting: { kind: string; text: string }[] = [];
+  private waitingLength = 0;
   private length = 0;
   private drawing = false;
   private decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
@@ -76,9 +81,15 @@ class Screen {
     for (const stream of ["stdout", "stderr"] as const) this.put(stream, this.decoders[stream].decode());
   }
 
+  /** put has text drawn. Of much that waits, as it does in a page that nobody looks at, only the end is kept. */
   private put(kind: string, text: string) {
-    if (!text) return;
-    this.waiting.push([kind, text]);
+    const shown = plain(text).slice(-kept);
+    if (!shown) return; // it was only escapes
+    const last = this.waiting.at(-1);
+    if (last?.kind === kind && last.text.length < pieceLimit) last.text += shown;
+    else this.waiting.push({ kind, text: shown });
+    this.waitingLength += shown.length;
+    while (this.waiting.length > 1 && (this.waitingLength > kept || this.waiting.length > piecesKept)) this.waitingLength -= this.waiting.shift()!.text.length;
     if (this.drawing) return;
     this.drawing = true;
     setTimeout(() => this.draw(), 50);
@@ -86,17 +97,17 @@ class Screen {
 
   private draw() {
     this.drawing = false;
+    this.waitingLength = 0;
     const atEnd = this.root.scrollTop + this.root.clientHeight >= this.root.scrollHeight - 8;
-    for (const [kind, text] of this.waiting.splice(0)) {
-      const shown = plain(text).slice(-kept);
+    for (const { kind, text } of this.waiting.splice(0)) {
       const last = this.root.lastElementChild;
-      if (last?.className === kind && last.textContent!.length < 16 << 10) last.append(shown);
-      else this.root.append(h("span", { class: kind }, shown));
-      this.length += shown.length;
-      while (this.length > kept && this.root.firstElementChild !== this.root.lastElementChild) {
-        this.length -= this.root.firstElementChild!.textContent!.length;
-        this.root.firstElementChild!.remove();
-      }
+      if (last?.className === kind && last.textContent!.length < pieceLimit) (last.firstChild as Text).appendData(text);
+      else this.root.append(h("span", { class: kind }, text));
+      this.length += text.length;
+    }
+    while (this.root.childElementCount > 1 && (this.length > kept || this.root.childElementCount > piecesKept)) {
+      this.length -= this.root.firstElementChild!.textContent!.length;
+      this.root.firstElementChild!.remove();
     }
     if (atEnd) this.root.scrollTop = this.root.scrollHeight;
   }

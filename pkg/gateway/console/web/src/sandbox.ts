@@ -7,13 +7,14 @@ import { fail, fill, h, poll } from "./dom.js";
 import { showFiles } from "./files.js";
 import { showPorts } from "./ports.js";
 import { showProcesses } from "./processes.js";
+import { showTerminals } from "./terminals.js";
 import { since, visible } from "./text.js";
 import { address, type View } from "./view.js";
 
 const views: Record<string, { title: string; show: (root: HTMLElement, v: View) => void }> = {
   processes: { title: "Processes", show: showProcesses },
   files: { title: "Files", show: showFiles },
-  terminal: { title: "Terminal", show: showTerminal },
+  terminal: { title: "Terminal", show: showTerminals },
   ports: { title: "Ports", show: showPorts },
   changes: { title: "Changes", show: showChanges },
   details: { title: "Details", show: showDetails },
@@ -55,18 +56,4 @@ export function showSandbox(main: HTMLElement, signal: AbortSignal, id: string, 
       fail(e, signal);
       if (!signal.aborted) fill(root, h("p", { class: "wrong" }, e.message));
     });
-}
-
-/** showTerminal loads the terminal when it is opened: it is larger than all the rest. */
-function showTerminal(root: HTMLElement, v: View) {
-  fill(root, h("p", { class: "quiet" }, "The terminal is loading."));
-  if (!document.getElementById("terminal-style")) {
-    document.head.append(h("link", { id: "terminal-style", rel: "stylesheet", href: "/console/files/terminal.css" }));
-  }
-  import("./terminal.js").then(
-    (t) => {
-      if (!v.signal.aborted) t.show(root, v);
-    },
-    (e) => fail(e, v.signal),
-  );
 }

@@ -1,24 +1,20 @@
 // A terminal of the sandbox.
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal, type ITheme } from "@xterm/xterm";
-import { get, of, type Process } from "./api.js";
 import { Connection } from "./connection.js";
-import { fail, fill, h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { shield } from "./shield.js";
-import { commandOf } from "./text.js";
 import { address, type View } from "./view.js";
 
 const light: ITheme = { background: "#ffffff", foreground: "#1c2024", cursor: "#1c2024", cursorAccent: "#ffffff", selectionBackground: "#b3d4ff", yellow: "#7a5b00", brightYellow: "#7a5b00", green: "#0b6b34", brightGreen: "#0b6b34", white: "#5c636b", brightWhite: "#3c4248", cyan: "#05606b", brightCyan: "#05606b" };
 const dark: ITheme = { background: "#111418", foreground: "#e6e9ec", cursor: "#e6e9ec", cursorAccent: "#111418", selectionBackground: "#264f78" };
 
-export function show(root: HTMLElement, v: View) {
-  const [exec] = v.at;
+/** show attaches to a terminal, or makes a new one. */
+export function show(root: HTMLElement, v: View, exec?: string) {
   const state = h("p", { class: "quiet", role: "status" });
-  const others = h("p");
   const box = h("div", { class: "terminal-box" });
-  fill(root, others, box, state, h("p", { class: "quiet" }, "Ctrl+F6 leaves the terminal. It runs on when you leave the page."));
+  fill(root, box, state, h("p", { class: "quiet" }, "Ctrl+F6 leaves the terminal. It runs on when you leave the page."));
   const term = terminalIn(box, v.signal);
-  if (!exec) void offerOthers(others, v).catch((e) => fail(e, v.signal));
   const connection = new Connection(v.id, exec, {
     output: (bytes, done) => term.write(bytes, done),
     size: () => ({ cols: term.cols, rows: term.rows }),
@@ -59,11 +55,4 @@ function terminalIn(box: HTMLElement, signal: AbortSignal): Terminal {
     term.dispose();
   });
   return term;
-}
-
-/** offerOthers shows the terminals that run already. */
-async function offerOthers(root: HTMLElement, v: View) {
-  const { processes } = await get<{ processes: Process[] }>(of(v.id, "/processes"), v.signal);
-  const links = processes.filter((p) => p.terminal && !p.exit).map((p) => h("a", { class: "label", href: address(v.id, "terminal", p.exec_id) }, `${commandOf(p)} (process ${p.pid})`));
-  if (links.length) fill(root, "This is a new terminal. Others run already: ", ...links);
 }
