@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/landlock":  {},
 	"cmd/podagent/internal/egress":    {},
 	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/admission", "cmd/podagent/internal/proc", "pkg/fsops"},
-	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent/internal/agent":     {"internal/delay", "cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/egress", "cmd/podagent/internal/landlock", "pkg/podapi/isolation", "pkg/podapi/wayout", "cmd/podagent/internal/proc", "cmd/podagent/internal/proc/eintr", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops", "pkg/fsops/checkpoint", "pkg/procfs"},
 
 	"cmd/podagent/internal/proc":         {"internal/mark", "cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},

@@ -121,7 +121,7 @@ func serveIsolated(ctx context.Context, config agent.Config) error {
 
 // check completes the view, and refuses what an isolated agent cannot do.
 func (f *isolationFlags) check(config *agent.Config) (err error) {
-	f.view.Workdir = config.Workdir
+	f.view.Workdir, f.view.Checkpoints = config.Workdir, config.Checkpoints
 	for name, dir := range map[string]*string{"home": &f.view.Home, "temp": &f.view.Temp} {
 		if *dir == "" {
 			return usageError{fmt.Errorf("--isolation needs --%s", name)}
@@ -148,6 +148,7 @@ func equip(config *agent.Config, state *isolate.State) (err error) {
 	config.ProcessLimit = state.Processes
 	config.SocketsPass = state.Level == isolation.Namespaces
 	config.Workdir, config.JournalDirs = view.Workdir, []string{view.Temp}
+	config.Checkpoints = state.Checkpoints()
 	config.Env = append(config.Env, "HOME="+view.Home, "TMPDIR="+temp)
 	if path, ok := os.LookupEnv("PATH"); ok {
 		config.Env = append(config.Env, "PATH="+view.Path(path))

@@ -115,6 +115,11 @@ func serveConfig(args []string, stdout io.Writer) (config agent.Config, view iso
 		config.TerminationLog = terminationLog
 	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if config.Checkpoints != "" {
+		if config.Checkpoints, err = filepath.Abs(config.Checkpoints); err != nil {
+			return config, view, err
+		}
+	}
 	config.Workdir, err = filepath.Abs(config.Workdir)
 	return config, view, err
 }
@@ -129,6 +134,7 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
 	journalFlag(flags, config)
+	flags.StringVar(&config.Checkpoints, "checkpoints", "", "keep checkpoints of the workdir in `DIR`, which is not in it, and should be on its file system (default no checkpoints)")
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
 	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: everybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {

@@ -112,6 +112,10 @@ func (p *guardedPath) change(typ fs.FileMode, op func() error) error {
 	return op()
 }
 
+// MayChange returns nil if the file at path may be changed: see [FS.Protect]. The directory that it is in must exist.
+// It is for callers who make the change themselves, without links on the way that somebody may change.
+func (f *FS) MayChange(path string) error { return f.mayChange(path) }
+
 // mayChange returns nil if the file at path may be changed.
 func (f *FS) mayChange(path string) error {
 	at, err := f.guard(path)

@@ -74,11 +74,19 @@ var podapiMethods = describeStreams(map[string]podapiMethod{
 	pb.Git_Checkout_FullMethodName: asks(func(m *pb.CheckoutRequest) asked {
 		return asked{Detail: Detail{Args: texts(m.Url, m.Ref), Paths: texts(m.Dir)}} // and not the password
 	}),
+
+	pb.Checkpoints_Create_FullMethodName: asks(func(m *pb.CreateCheckpointRequest) asked { return ofCheckpoints(m.Name) }),
+	pb.Checkpoints_List_FullMethodName:   asks(func(*pb.ListCheckpointsRequest) asked { return asked{} }),
+	pb.Checkpoints_Remove_FullMethodName: asks(func(m *pb.RemoveCheckpointRequest) asked { return ofCheckpoints(m.Id) }),
+	pb.Checkpoints_Diff_FullMethodName:   asks(func(m *pb.DiffCheckpointsRequest) asked { return ofCheckpoints(m.From, m.To) }),
+	pb.Checkpoints_Restore_FullMethodName: asks(func(m *pb.RestoreCheckpointRequest) asked {
+		return asked{Detail: Detail{Args: texts([]byte(m.Id)), Paths: texts(m.Paths...)}}
+	}),
 })
 
 // describeStreams adds which of the methods are streams, by the descriptions of their services.
 func describeStreams(methods map[string]podapiMethod) map[string]podapiMethod {
-	for _, service := range []grpc.ServiceDesc{pb.Agent_ServiceDesc, pb.Files_ServiceDesc, pb.Processes_ServiceDesc, pb.Ports_ServiceDesc, pb.Egress_ServiceDesc, pb.Git_ServiceDesc} {
+	for _, service := range []grpc.ServiceDesc{pb.Agent_ServiceDesc, pb.Files_ServiceDesc, pb.Processes_ServiceDesc, pb.Ports_ServiceDesc, pb.Egress_ServiceDesc, pb.Git_ServiceDesc, pb.Checkpoints_ServiceDesc} {
 		for _, stream := range service.Streams {
 			path := "/" + service.ServiceName + "/" + stream.StreamName
 			if m, ok := methods[path]; ok {
@@ -115,6 +123,14 @@ func endless(m podapiMethod) podapiMethod {
 func ofPaths(paths ...[]byte) asked { return asked{Detail: Detail{Paths: texts(paths...)}} }
 
 func ofCommand(id string) asked { return asked{Detail: Detail{ExecID: id}} }
+
+// ofCheckpoints is what a call asks for that is about checkpoints.
+func ofCheckpoints(names ...string) (a asked) {
+	for _, name := range names {
+		a.Args = append(a.Args, texts([]byte(name))...)
+	}
+	return a
+}
 
 // ofExec is what a call asks for that starts a command, or attaches to one.
 func ofExec(m *pb.ExecRequest) asked {

@@ -23,6 +23,7 @@ const (
 	workspace  = "workspace"
 	ownHome    = "home" // this and the next are of isolated sandboxes
 	ownTemp    = "tmp"
+	ownStore   = "checkpoints"
 )
 
 // record is what the launcher remembers of a sandbox.

@@ -34,6 +34,7 @@ type Client struct {
 	ports     pb.PortsClient
 	egress    pb.EgressClient
 	git       pb.GitClient
+	points    pb.CheckpointsClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
 	// configuring notes that the agent gets a configuration; nil without a transport of its own.
 	configuring func(Config) (done func())
@@ -130,6 +131,7 @@ func newClient(conn connection, lost func(context.Context) error) *Client {
 		ports:     pb.NewPortsClient(conn),
 		egress:    pb.NewEgressClient(conn),
 		git:       pb.NewGitClient(conn),
+		points:    pb.NewCheckpointsClient(conn),
 		lost:      lost,
 	}
 }

@@ -394,6 +394,26 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		_, err := c.Checkout(ctx, podapi.Checkout{Dir: dir, URL: "/repository"})
 		return err
 	},
+	"Checkpoints/Create": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.Checkpoint(ctx, podapi.CheckpointOptions{})
+		return err
+	},
+	"Checkpoints/List": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.Checkpoints(ctx)
+		return err
+	},
+	"Checkpoints/Remove": func(ctx context.Context, c *podapi.Client, _ string) error {
+		return c.RemoveCheckpoint(ctx, liarCheckpoint)
+	},
+	"Checkpoints/Diff": func(ctx context.Context, c *podapi.Client, _ string) (err error) {
+		for _, err = range c.Diff(ctx, liarCheckpoint, "", podapi.DiffOptions{Text: true}) {
+		}
+		return err
+	},
+	"Checkpoints/Restore": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.Restore(ctx, liarCheckpoint)
+		return err
+	},
 	"Processes/KillStrays": func(ctx context.Context, c *podapi.Client, _ string) error {
 		_, err := c.KillStrays(ctx)
 		return err
@@ -408,6 +428,8 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		return l.Close()
 	},
 }
+
+var liarCheckpoint = strings.Repeat("0", 64)
 
 // drained reads a connection to its end.
 func drained(conn net.Conn, err error) error {

@@ -243,6 +243,25 @@ var lies = map[string]lie{
 	"Git/Checkout: no answer":            {answer: once()},
 	"Git/Checkout: long error":           {answer: refusal(codes.Unknown, long)},
 
+	"Checkpoints/Create: no checkpoint":    {answer: once(&pb.CreateCheckpointResponse{})},
+	"Checkpoints/Create: no id":            {answer: once(&pb.CreateCheckpointResponse{Checkpoint: &pb.Checkpoint{Id: ugly}})},
+	"Checkpoints/Create: path outside":     {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, LeftOut: []*pb.LeftPath{{Path: []byte("../x")}}})},
+	"Checkpoints/Create: long path":        {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, Moving: [][]byte{[]byte(long)}})},
+	"Checkpoints/Create: negative numbers": {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, MoreMoving: -1})},
+	"Checkpoints/List: endless":            {answer: endless(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: liarPoint}})},
+	"Checkpoints/List: endless empty":      {answer: endless(&pb.ListCheckpointsResponse{})},
+	"Checkpoints/List: long name":          {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: &pb.Checkpoint{Id: liarCheckpoint, Name: long}}})},
+	"Checkpoints/List: other count":        {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_End{End: &pb.ListCheckpointsEnd{Count: 1}}})},
+	"Checkpoints/List: cut":                {answer: once(), want: podapi.ErrCut},
+	"Checkpoints/Remove: no answer":        {answer: once()},
+	"Checkpoints/Diff: endless":            {answer: endless(differs(&pb.Difference{Path: []byte("x"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
+	"Checkpoints/Diff: endless of no kind": {answer: endless(differs(&pb.Difference{}))},
+	"Checkpoints/Diff: endless empty":      {answer: endless(&pb.DiffCheckpointsResponse{})},
+	"Checkpoints/Diff: path outside":       {answer: once(differs(&pb.Difference{Path: []byte("/etc"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
+	"Checkpoints/Diff: cut":                {answer: once(), want: podapi.ErrCut},
+	"Checkpoints/Restore: no checkpoint":   {answer: once(&pb.RestoreCheckpointResponse{})},
+	"Checkpoints/Restore: long reason":     {answer: once(&pb.RestoreCheckpointResponse{Before: liarPoint, Kept: []*pb.LeftPath{{Path: []byte("x"), Why: long}}})},
+
 	"Ports/Dial: not opened":       {answer: once(&pb.DialResponse{Kind: &pb.DialResponse_End{}})},
 	"Ports/Dial: beyond the limit": {answer: endless(opened(), &pb.DialResponse{Kind: &pb.DialResponse_Data{Data: make([]byte, 1<<20)}})},
 	"Ports/Dial: opened twice":     {answer: once(opened(), opened())},
@@ -424,4 +443,10 @@ func isLie(err, want error) bool {
 		return err != nil && strings.Contains(err.Error(), want.Error())
 	}
 	return errors.Is(err, want)
+}
+
+var liarPoint = &pb.Checkpoint{Id: liarCheckpoint}
+
+func differs(d *pb.Difference) *pb.DiffCheckpointsResponse {
+	return &pb.DiffCheckpointsResponse{Kind: &pb.DiffCheckpointsResponse_Difference{Difference: d}}
 }

@@ -76,6 +76,15 @@ const (
 	maxCommand = 4 << 10
 	// maxGrepLine bounds the text of a line that was found, where the caller does not.
 	maxGrepLine = 4 << 10
+	// maxCheckpoints bounds a list of checkpoints: a store keeps 1000, but others may write to it. maxDifferences
+	// and maxDiffBytes bound an answer about how they differ: the 8 MiB of the contract, and some more.
+	maxCheckpoints = 1 << 16
+	maxDifferences = 1 << 18
+	maxDiffBytes   = 16 << 20
+	// maxTreePath bounds a path in a checkpoint, which is up to 400 directories deep.
+	maxTreePath = 128 << 10
+	// maxWhy bounds why a path was left as it is.
+	maxWhy = 4 << 10
 	// maxDiff bounds the diff of an edit, as the contract does.
 	maxDiff = 1 << 20
 )

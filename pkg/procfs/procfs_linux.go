@@ -1,7 +1,8 @@
 // Package procfs reads what /proc shows of processes (proc(5)). Nothing else in this
 // module reads files there that belong to other processes, because such a process decides
 // what they hold: its environment may be gigabytes long without a page of memory behind
-// it. So each method reads the beginning of a file, up to 64 KiB, with one system call.
+// it. So each method reads the beginning of a file, up to 64 KiB, with one system call;
+// MapsToWrite alone reads more, up to a bound of its own.
 //
 // A program that looks for processes by a variable in their environment must put it in
 // front of all others when it starts them.

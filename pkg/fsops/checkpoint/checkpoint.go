@@ -23,6 +23,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 )
 
@@ -48,10 +49,10 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // An ID names a checkpoint: 64 hexadecimal digits, the hash of its manifest.
 type ID string
 
-// ParseID returns the ID that a text is.
+// ParseID returns the ID that a text is. Any other text is [fs.ErrInvalid].
 func ParseID(text string) (ID, error) {
 	if _, err := parseHash(text); err != nil {
-		return "", fmt.Errorf("%q is no id of a checkpoint, which has %d hexadecimal digits", text, 2*sha256.Size)
+		return "", fmt.Errorf("%w: %.80q is no id of a checkpoint, which has %d hexadecimal digits", fs.ErrInvalid, text, 2*sha256.Size)
 	}
 	return ID(text), nil
 }

@@ -20,13 +20,25 @@ type Difference struct {
 	Path string
 	How  string // one of the above
 	Dir  bool   // whether it is a directory, after the change if it is there then
+	// Before and After are the content of a regular file in the two states, if DiffOptions.Content asks for it, and nil
+	// where there is none. NoContent says why both are missing, if it is not empty.
+	Before, After []byte
+	NoContent     string
 }
 
-// Diff yields what differs between checkpoint a and checkpoint b, or, if b is empty, what is in the tree now. Directories
-// come before what is in them. An error ends the loop.
-func (s *Store) Diff(ctx context.Context, a, b ID) iter.Seq2[Difference, error] {
+// DiffOptions say what a comparison tells.
+type DiffOptions struct {
+	// Content is the size in bytes up to which it has the content of files that differ. It is a MiB at most. 0 is
+	// no content.
+	Content int64
+}
+
+// Diff yields what differs between checkpoint a and checkpoint b, or, if b is empty, what is in the tree now, but for what
+// a excluded. Directories come before what is in them. An error ends the loop. Other calls of the store wait until the
+// loop ends.
+func (s *Store) Diff(ctx context.Context, a, b ID, opts DiffOptions) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		err := s.diff(ctx, a, b, func(d Difference) error {
+		err := s.diff(ctx, a, b, opts, func(d Difference) error {
 			if !yield(d, nil) {
 				return errEnough
 			}
@@ -41,7 +53,7 @@ func (s *Store) Diff(ctx context.Context, a, b ID) iter.Seq2[Difference, error] 
 // errEnough ends a loop that its caller has left.
 var errEnough = fmt.Errorf("enough")
 
-func (s *Store) diff(ctx context.Context, a, b ID, visit func(Difference) error) error {
+func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(Difference) error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -51,7 +63,13 @@ func (s *Store) diff(ctx context.Context, a, b ID, visit func(Difference) error)
 	if err != nil {
 		return err
 	}
-	each := func(path string, ea, eb *entry) error { return visit(differenceOf(path, ea, eb)) }
+	each := func(path string, ea, eb *entry) error {
+		d := differenceOf(path, ea, eb)
+		if opts.Content > 0 && d.How != Changed {
+			s.addContent(&d, ea, eb, b == "", min(opts.Content, wholeSize))
+		}
+		return visit(d)
+	}
 	if b == "" {
 		return s.diffNow(ctx, from, each)
 	}
@@ -65,7 +83,11 @@ func (s *Store) diff(ctx context.Context, a, b ID, visit func(Difference) error)
 // diffNow compares a checkpoint with the tree. It stores nothing.
 func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *entry, *entry) error) error {
 	now := &objects{dir: s.objects.dir, tmp: s.objects.tmp, hashOnly: true, trees: map[Hash][]byte{}}
-	found, _, err := s.scan(ctx, now)
+	exclude, err := excluded(from.Exclude)
+	if err != nil {
+		return err
+	}
+	found, _, err := s.scan(ctx, now, exclude)
 	if err != nil {
 		return err
 	}

@@ -82,11 +82,11 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		return done, err
 	}
 	r := &restorer{s: s, target: target, scope: in, token: stagedPrefix + strings.ToLower(rand.Text()[:10]) + "-"}
-	if r.exclude, err = globs.NewSet(target.Exclude); err != nil {
+	if r.exclude, err = excluded(target.Exclude); err != nil {
 		return done, err
 	}
 	// Room is not to be made by dropping what is to be restored.
-	before, index, err := s.create(ctx, CreateOptions{}, func(context.Context) (bool, error) { return false, nil })
+	before, index, err := s.create(ctx, CreateOptions{Exclude: target.Exclude}, func(context.Context) (bool, error) { return false, nil })
 	if err != nil {
 		return done, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +17,6 @@ import (
 
 // Options say how a [Store] works. The zero value is ready.
 type Options struct {
-	// Exclude are globs of files that no checkpoint has, as in [fsops.ArchiveOptions]. A
-	// restore leaves such files alone.
-	Exclude []string
 	// Max is how many checkpoints the store keeps: 1000 if it is 0. When there are more, the
 	// oldest go, those with a name last.
 	Max int
@@ -44,7 +38,6 @@ const defaultMax = 1000
 type Store struct {
 	dir, root string
 	opts      Options
-	exclude   globs.Set
 	objects   *objects
 
 	// turn has a value while a call has its turn.
@@ -66,19 +59,15 @@ const (
 // missing. The two should be on one file system, which may share blocks of files between
 // them; dir must not be in the tree.
 //
-// A glob of opts.Exclude that is not valid is an error, and so is a directory that cannot be made.
+// A directory that cannot be made is an error.
 func Open(dir, root string, opts Options) (*Store, error) {
-	exclude, err := globs.NewSet(opts.Exclude)
-	if err != nil {
-		return nil, err
-	}
 	if opts.Max <= 0 {
 		opts.Max = defaultMax
 	}
-	s := &Store{dir: dir, root: root, opts: opts, exclude: exclude, turn: make(chan struct{}, 1)}
+	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1)}
 	s.objects = &objects{dir: filepath.Join(dir, objectsDir), tmp: filepath.Join(dir, temporaryDir)}
 	// What an earlier process has not finished is worth nothing.
-	err = os.RemoveAll(s.objects.tmp)
+	err := os.RemoveAll(s.objects.tmp)
 	for _, name := range []string{objectsDir, manifestsDir, temporaryDir} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
@@ -102,6 +91,9 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 type CreateOptions struct {
 	// Name is for people. It has up to 200 bytes.
 	Name string
+	// Exclude are globs of files that the checkpoint does not have, as in [fsops.ArchiveOptions]. A restore
+	// of it leaves such files alone. A glob that is not valid is [fs.ErrInvalid].
+	Exclude []string
 }
 
 const maxName = 200
@@ -135,19 +127,23 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 	if err := s.count(); err != nil {
 		return c, nil, err
 	}
+	exclude, err := excluded(opts.Exclude)
+	if err != nil {
+		return c, nil, err
+	}
 	before := s.objects.used.Load()
-	found, x, err := s.scan(ctx, s.objects)
+	found, x, err := s.scan(ctx, s.objects, exclude)
 	for errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) {
 		dropped, dropErr := makeRoom(ctx)
 		if !dropped || dropErr != nil {
 			return c, nil, errors.Join(noRoom(err), dropErr)
 		}
-		found, x, err = s.scan(ctx, s.objects)
+		found, x, err = s.scan(ctx, s.objects, exclude)
 	}
 	if err != nil {
 		return c, nil, err
 	}
-	m := found.manifest(opts.Name, s.opts.Exclude)
+	m := found.manifest(opts.Name, opts.Exclude)
 	m.Stored = max(0, s.objects.used.Load()-before)
 	id, err := s.writeManifest(m)
 	if err != nil {
@@ -156,6 +152,14 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 	// An index that cannot be written is the older one, which is as good.
 	_ = s.writeFile(indexFile, x.encode())
 	return m.describe(id), x, nil
+}
+
+func excluded(list []string) (globs.Set, error) {
+	set, err := globs.NewSet(list)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return set, err
 }
 
 func noRoom(err error) error {
@@ -180,8 +184,8 @@ func (f *found) manifest(name string, exclude []string) *manifest {
 	}
 }
 
-// scan scans the tree, and stores its objects there.
-func (s *Store) scan(ctx context.Context, to *objects) (*found, *index, error) {
+// scan scans the tree but for what is excluded, and stores its objects there.
+func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*found, *index, error) {
 	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, nil, &fs.PathError{Op: "open", Path: s.root, Err: err}
@@ -189,7 +193,7 @@ func (s *Store) scan(ctx context.Context, to *objects) (*found, *index, error) {
 	old, ok := s.readIndex()
 	// After a crash of the machine, objects may be there without all of their content.
 	to.suspect = !ok
-	sc := &scan{ctx: ctx, objects: to, old: old, exclude: s.exclude, all: timesTellLittle(fd), skip: s.id()}
+	sc := &scan{ctx: ctx, objects: to, old: old, exclude: exclude, all: timesTellLittle(fd), skip: s.id()}
 	if s.opts.Mapped != nil {
 		sc.mapped = s.opts.Mapped()
 	}
@@ -228,7 +232,8 @@ func timesTellLittle(fd int) bool {
 // id tells the store's directory from others.
 func (s *Store) id() inodeID {
 	var st unix.Statx_t
-	if statx(unix.AT_FDCWD, s.dir, &st) != nil {
+	// The path may be that of a descriptor, which is a link.
+	if unix.Statx(unix.AT_FDCWD, s.dir, 0, unix.STATX_BASIC_STATS, &st) != nil {
 		return inodeID{}
 	}
 	return inodeID{deviceOf(&st), st.Ino}
@@ -307,35 +312,4 @@ func (s *Store) manifest(id ID) (*manifest, error) {
 		return nil, err
 	}
 	return decodeManifest(id, text)
-}
-
-// List returns the checkpoints, the oldest first. Manifests that are damaged are left out.
-func (s *Store) List(ctx context.Context) ([]Checkpoint, error) {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return s.list()
-}
-
-func (s *Store) list() ([]Checkpoint, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, manifestsDir))
-	if err != nil {
-		return nil, err
-	}
-	var list []Checkpoint
-	for _, e := range entries {
-		id, err := ParseID(e.Name())
-		if err != nil {
-			continue
-		}
-		if m, err := s.manifest(id); err == nil {
-			list = append(list, m.describe(id))
-		}
-	}
-	slices.SortFunc(list, func(a, b Checkpoint) int {
-		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(string(a.ID), string(b.ID)))
-	})
-	return list, nil
 }

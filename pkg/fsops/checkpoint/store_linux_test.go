@@ -100,7 +100,6 @@ func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {
 // What a checkpoint cannot have seen stays: files that are excluded or protected, sockets, and what is mounted.
 func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	root, s := plot(t, map[string]string{"kept.log": "1", "x": "1", "safe/x": "1"}, checkpoint.Options{
-		Exclude: []string{"*.log"},
 		Protected: func(path string) error {
 			if path == "safe/x" {
 				return fs.ErrPermission
@@ -112,7 +111,10 @@ func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	if err := unix.Mknod(socket, unix.S_IFSOCK|0o600, 0); err != nil {
 		t.Fatal(err)
 	}
-	c := create(t, s)
+	c, err := s.Create(t.Context(), checkpoint.CreateOptions{Exclude: []string{"*.log"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(c.LeftOut) != 1 || c.LeftOut[0].Path != "socket" {
 		t.Errorf("it left out %v", c.LeftOut)
 	}
@@ -328,11 +330,14 @@ func TestDiffTellsWhatHasChanged(t *testing.T) {
 	}
 	check := func(name string, b checkpoint.ID) {
 		got := map[string]string{}
-		for d, err := range s.Diff(t.Context(), a.ID, b) {
+		for d, err := range s.Diff(t.Context(), a.ID, b, checkpoint.DiffOptions{Content: 10}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			got[d.Path] = d.How
+			if d.Path == "mod" && (string(d.Before) != "1" || string(d.After) != "2") {
+				t.Errorf("%s: %q became %q, %s", name, d.Before, d.After, d.NoContent)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)

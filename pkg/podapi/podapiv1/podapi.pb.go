@@ -298,6 +298,67 @@ func (Enforcement) EnumDescriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{1}
 }
 
+type DifferenceKind int32
+
+const (
+	DifferenceKind_DIFFERENCE_KIND_UNSPECIFIED DifferenceKind = 0
+	DifferenceKind_DIFFERENCE_KIND_ADDED       DifferenceKind = 1
+	DifferenceKind_DIFFERENCE_KIND_REMOVED     DifferenceKind = 2
+	// Its content differs, or what a link names.
+	DifferenceKind_DIFFERENCE_KIND_MODIFIED DifferenceKind = 3
+	// It is of another type, such as a directory in the place of a file.
+	DifferenceKind_DIFFERENCE_KIND_RETYPED DifferenceKind = 4
+	// Its mode, owner or time differs.
+	DifferenceKind_DIFFERENCE_KIND_CHANGED DifferenceKind = 5
+)
+
+// Enum value maps for DifferenceKind.
+var (
+	DifferenceKind_name = map[int32]string{
+		0: "DIFFERENCE_KIND_UNSPECIFIED",
+		1: "DIFFERENCE_KIND_ADDED",
+		2: "DIFFERENCE_KIND_REMOVED",
+		3: "DIFFERENCE_KIND_MODIFIED",
+		4: "DIFFERENCE_KIND_RETYPED",
+		5: "DIFFERENCE_KIND_CHANGED",
+	}
+	DifferenceKind_value = map[string]int32{
+		"DIFFERENCE_KIND_UNSPECIFIED": 0,
+		"DIFFERENCE_KIND_ADDED":       1,
+		"DIFFERENCE_KIND_REMOVED":     2,
+		"DIFFERENCE_KIND_MODIFIED":    3,
+		"DIFFERENCE_KIND_RETYPED":     4,
+		"DIFFERENCE_KIND_CHANGED":     5,
+	}
+)
+
+func (x DifferenceKind) Enum() *DifferenceKind {
+	p := new(DifferenceKind)
+	*p = x
+	return p
+}
+
+func (x DifferenceKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DifferenceKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_podapi_proto_enumTypes[2].Descriptor()
+}
+
+func (DifferenceKind) Type() protoreflect.EnumType {
+	return &file_podapi_proto_enumTypes[2]
+}
+
+func (x DifferenceKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DifferenceKind.Descriptor instead.
+func (DifferenceKind) EnumDescriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{2}
+}
+
 // GlobSort is the order of the matches.
 type GlobSort int32
 
@@ -335,11 +396,11 @@ func (x GlobSort) String() string {
 }
 
 func (GlobSort) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[2].Descriptor()
+	return file_podapi_proto_enumTypes[3].Descriptor()
 }
 
 func (GlobSort) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[2]
+	return &file_podapi_proto_enumTypes[3]
 }
 
 func (x GlobSort) Number() protoreflect.EnumNumber {
@@ -348,7 +409,7 @@ func (x GlobSort) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GlobSort.Descriptor instead.
 func (GlobSort) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{2}
+	return file_podapi_proto_rawDescGZIP(), []int{3}
 }
 
 // GrepReport says what to report about a file that matches.
@@ -388,11 +449,11 @@ func (x GrepReport) String() string {
 }
 
 func (GrepReport) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[3].Descriptor()
+	return file_podapi_proto_enumTypes[4].Descriptor()
 }
 
 func (GrepReport) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[3]
+	return &file_podapi_proto_enumTypes[4]
 }
 
 func (x GrepReport) Number() protoreflect.EnumNumber {
@@ -401,7 +462,7 @@ func (x GrepReport) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepReport.Descriptor instead.
 func (GrepReport) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{3}
+	return file_podapi_proto_rawDescGZIP(), []int{4}
 }
 
 type GrepKind int32
@@ -459,11 +520,11 @@ func (x GrepKind) String() string {
 }
 
 func (GrepKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[4].Descriptor()
+	return file_podapi_proto_enumTypes[5].Descriptor()
 }
 
 func (GrepKind) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[4]
+	return &file_podapi_proto_enumTypes[5]
 }
 
 func (x GrepKind) Number() protoreflect.EnumNumber {
@@ -472,7 +533,7 @@ func (x GrepKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepKind.Descriptor instead.
 func (GrepKind) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{4}
+	return file_podapi_proto_rawDescGZIP(), []int{5}
 }
 
 type WatchOp int32
@@ -526,11 +587,11 @@ func (x WatchOp) String() string {
 }
 
 func (WatchOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[5].Descriptor()
+	return file_podapi_proto_enumTypes[6].Descriptor()
 }
 
 func (WatchOp) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[5]
+	return &file_podapi_proto_enumTypes[6]
 }
 
 func (x WatchOp) Number() protoreflect.EnumNumber {
@@ -539,7 +600,7 @@ func (x WatchOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchOp.Descriptor instead.
 func (WatchOp) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 type ExitReason int32
@@ -585,11 +646,11 @@ func (x ExitReason) String() string {
 }
 
 func (ExitReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[6].Descriptor()
+	return file_podapi_proto_enumTypes[7].Descriptor()
 }
 
 func (ExitReason) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[6]
+	return &file_podapi_proto_enumTypes[7]
 }
 
 func (x ExitReason) Number() protoreflect.EnumNumber {
@@ -598,7 +659,7 @@ func (x ExitReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExitReason.Descriptor instead.
 func (ExitReason) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{6}
+	return file_podapi_proto_rawDescGZIP(), []int{7}
 }
 
 // Error is the detail of every status that a handler returns.
@@ -1997,6 +2058,934 @@ func (x *CheckoutResponse) GetKept() string {
 	return ""
 }
 
+// Checkpoint describes a checkpoint.
+type Checkpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// name is what it was created with, and may be empty.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Time int64  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
+	// files counts everything but directories. bytes is the sum of the sizes of the regular
+	// files, stored how many bytes were written for it.
+	Files         int64 `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Stored        int64 `protobuf:"varint,6,opt,name=stored,proto3" json:"stored,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_podapi_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Checkpoint) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetStored() int64 {
+	if x != nil {
+		return x.Stored
+	}
+	return 0
+}
+
+// LeftPath is a path that was left as it is, and why.
+type LeftPath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftPath) Reset() {
+	*x = LeftPath{}
+	mi := &file_podapi_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftPath) ProtoMessage() {}
+
+func (x *LeftPath) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftPath.ProtoReflect.Descriptor instead.
+func (*LeftPath) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LeftPath) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *LeftPath) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type CreateCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name is for people, and has up to 200 bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// exclude are globs of files that the checkpoint does not have, as in
+	// PullRequest.exclude. A restore of it leaves them alone. There are up to 1000,
+	// with 64 KiB.
+	Exclude       [][]byte `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointRequest) Reset() {
+	*x = CreateCheckpointRequest{}
+	mi := &file_podapi_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointRequest) ProtoMessage() {}
+
+func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CreateCheckpointRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateCheckpointRequest) GetExclude() [][]byte {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+type CreateCheckpointResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// left_out are files that the checkpoint lacks, such as sockets and what cannot be
+	// read. more_left_out counts those that are not named.
+	LeftOut     []*LeftPath `protobuf:"bytes,2,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	MoreLeftOut int64       `protobuf:"varint,3,opt,name=more_left_out,json=moreLeftOut,proto3" json:"more_left_out,omitempty"`
+	// moving are files that changed whenever they were read: what the checkpoint has of
+	// them may never have been there at any one moment. more_moving counts those that are
+	// not named.
+	Moving        [][]byte `protobuf:"bytes,4,rep,name=moving,proto3" json:"moving,omitempty"`
+	MoreMoving    int64    `protobuf:"varint,5,opt,name=more_moving,json=moreMoving,proto3" json:"more_moving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointResponse) Reset() {
+	*x = CreateCheckpointResponse{}
+	mi := &file_podapi_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointResponse) ProtoMessage() {}
+
+func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CreateCheckpointResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *CreateCheckpointResponse) GetLeftOut() []*LeftPath {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *CreateCheckpointResponse) GetMoreLeftOut() int64 {
+	if x != nil {
+		return x.MoreLeftOut
+	}
+	return 0
+}
+
+func (x *CreateCheckpointResponse) GetMoving() [][]byte {
+	if x != nil {
+		return x.Moving
+	}
+	return nil
+}
+
+func (x *CreateCheckpointResponse) GetMoreMoving() int64 {
+	if x != nil {
+		return x.MoreMoving
+	}
+	return 0
+}
+
+type ListCheckpointsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointsRequest) Reset() {
+	*x = ListCheckpointsRequest{}
+	mi := &file_podapi_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointsRequest) ProtoMessage() {}
+
+func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
+func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{20}
+}
+
+type ListCheckpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ListCheckpointsResponse_Checkpoint
+	//	*ListCheckpointsResponse_End
+	Kind          isListCheckpointsResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointsResponse) Reset() {
+	*x = ListCheckpointsResponse{}
+	mi := &file_podapi_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointsResponse) ProtoMessage() {}
+
+func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
+func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListCheckpointsResponse) GetKind() isListCheckpointsResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ListCheckpointsResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		if x, ok := x.Kind.(*ListCheckpointsResponse_Checkpoint); ok {
+			return x.Checkpoint
+		}
+	}
+	return nil
+}
+
+func (x *ListCheckpointsResponse) GetEnd() *ListCheckpointsEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*ListCheckpointsResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isListCheckpointsResponse_Kind interface {
+	isListCheckpointsResponse_Kind()
+}
+
+type ListCheckpointsResponse_Checkpoint struct {
+	Checkpoint *Checkpoint `protobuf:"bytes,1,opt,name=checkpoint,proto3,oneof"`
+}
+
+type ListCheckpointsResponse_End struct {
+	// end is final.
+	End *ListCheckpointsEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*ListCheckpointsResponse_Checkpoint) isListCheckpointsResponse_Kind() {}
+
+func (*ListCheckpointsResponse_End) isListCheckpointsResponse_Kind() {}
+
+type ListCheckpointsEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointsEnd) Reset() {
+	*x = ListCheckpointsEnd{}
+	mi := &file_podapi_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointsEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointsEnd) ProtoMessage() {}
+
+func (x *ListCheckpointsEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointsEnd.ProtoReflect.Descriptor instead.
+func (*ListCheckpointsEnd) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListCheckpointsEnd) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type RemoveCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveCheckpointRequest) Reset() {
+	*x = RemoveCheckpointRequest{}
+	mi := &file_podapi_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveCheckpointRequest) ProtoMessage() {}
+
+func (x *RemoveCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*RemoveCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RemoveCheckpointRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RemoveCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveCheckpointResponse) Reset() {
+	*x = RemoveCheckpointResponse{}
+	mi := &file_podapi_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveCheckpointResponse) ProtoMessage() {}
+
+func (x *RemoveCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*RemoveCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{24}
+}
+
+type DiffCheckpointsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// to is a checkpoint; empty is what is in the tree now, but for what from excluded.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// text asks for unified diffs of text files.
+	Text          bool `protobuf:"varint,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffCheckpointsRequest) Reset() {
+	*x = DiffCheckpointsRequest{}
+	mi := &file_podapi_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffCheckpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffCheckpointsRequest) ProtoMessage() {}
+
+func (x *DiffCheckpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffCheckpointsRequest.ProtoReflect.Descriptor instead.
+func (*DiffCheckpointsRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DiffCheckpointsRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *DiffCheckpointsRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *DiffCheckpointsRequest) GetText() bool {
+	if x != nil {
+		return x.Text
+	}
+	return false
+}
+
+type DiffCheckpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*DiffCheckpointsResponse_Difference
+	//	*DiffCheckpointsResponse_End
+	Kind          isDiffCheckpointsResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffCheckpointsResponse) Reset() {
+	*x = DiffCheckpointsResponse{}
+	mi := &file_podapi_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffCheckpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffCheckpointsResponse) ProtoMessage() {}
+
+func (x *DiffCheckpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffCheckpointsResponse.ProtoReflect.Descriptor instead.
+func (*DiffCheckpointsResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DiffCheckpointsResponse) GetKind() isDiffCheckpointsResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *DiffCheckpointsResponse) GetDifference() *Difference {
+	if x != nil {
+		if x, ok := x.Kind.(*DiffCheckpointsResponse_Difference); ok {
+			return x.Difference
+		}
+	}
+	return nil
+}
+
+func (x *DiffCheckpointsResponse) GetEnd() *DiffCheckpointsEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*DiffCheckpointsResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isDiffCheckpointsResponse_Kind interface {
+	isDiffCheckpointsResponse_Kind()
+}
+
+type DiffCheckpointsResponse_Difference struct {
+	// difference comes sorted by path: directories before what is in them.
+	Difference *Difference `protobuf:"bytes,1,opt,name=difference,proto3,oneof"`
+}
+
+type DiffCheckpointsResponse_End struct {
+	// end is final.
+	End *DiffCheckpointsEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*DiffCheckpointsResponse_Difference) isDiffCheckpointsResponse_Kind() {}
+
+func (*DiffCheckpointsResponse_End) isDiffCheckpointsResponse_Kind() {}
+
+// Difference is a path that differs.
+type Difference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	How   DifferenceKind         `protobuf:"varint,2,opt,name=how,proto3,enum=podapi.v1.DifferenceKind" json:"how,omitempty"`
+	// dir says that it is a directory, after the change if it is there then.
+	Dir bool `protobuf:"varint,3,opt,name=dir,proto3" json:"dir,omitempty"`
+	// text is the unified diff. Where there is none, no_text says why, if one was asked
+	// for: files of more than 256 KiB, or with a NUL or what is not UTF-8 in them, have none.
+	Text          []byte `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	NoText        string `protobuf:"bytes,5,opt,name=no_text,json=noText,proto3" json:"no_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Difference) Reset() {
+	*x = Difference{}
+	mi := &file_podapi_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Difference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Difference) ProtoMessage() {}
+
+func (x *Difference) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Difference.ProtoReflect.Descriptor instead.
+func (*Difference) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Difference) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Difference) GetHow() DifferenceKind {
+	if x != nil {
+		return x.How
+	}
+	return DifferenceKind_DIFFERENCE_KIND_UNSPECIFIED
+}
+
+func (x *Difference) GetDir() bool {
+	if x != nil {
+		return x.Dir
+	}
+	return false
+}
+
+func (x *Difference) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *Difference) GetNoText() string {
+	if x != nil {
+		return x.NoText
+	}
+	return ""
+}
+
+type DiffCheckpointsEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// truncated says that there are more differences: an answer has 8 MiB of paths and
+	// texts.
+	Truncated     bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffCheckpointsEnd) Reset() {
+	*x = DiffCheckpointsEnd{}
+	mi := &file_podapi_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffCheckpointsEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffCheckpointsEnd) ProtoMessage() {}
+
+func (x *DiffCheckpointsEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffCheckpointsEnd.ProtoReflect.Descriptor instead.
+func (*DiffCheckpointsEnd) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DiffCheckpointsEnd) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *DiffCheckpointsEnd) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+type RestoreCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// paths are what to restore, each with all that is below it, without links on the way
+	// to it. Without any, everything is restored. There are up to 1000, with 64 KiB.
+	Paths         [][]byte `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreCheckpointRequest) Reset() {
+	*x = RestoreCheckpointRequest{}
+	mi := &file_podapi_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreCheckpointRequest) ProtoMessage() {}
+
+func (x *RestoreCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*RestoreCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *RestoreCheckpointRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RestoreCheckpointRequest) GetPaths() [][]byte {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type RestoreCheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// before is the checkpoint of what was there before.
+	Before *Checkpoint `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	// changed counts the files, directories and links that were made, replaced, changed or
+	// removed.
+	Changed int64 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// kept are paths that are not as in the checkpoint. more_kept counts those that are not
+	// named.
+	Kept          []*LeftPath `protobuf:"bytes,3,rep,name=kept,proto3" json:"kept,omitempty"`
+	MoreKept      int64       `protobuf:"varint,4,opt,name=more_kept,json=moreKept,proto3" json:"more_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreCheckpointResponse) Reset() {
+	*x = RestoreCheckpointResponse{}
+	mi := &file_podapi_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreCheckpointResponse) ProtoMessage() {}
+
+func (x *RestoreCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*RestoreCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RestoreCheckpointResponse) GetBefore() *Checkpoint {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *RestoreCheckpointResponse) GetChanged() int64 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *RestoreCheckpointResponse) GetKept() []*LeftPath {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *RestoreCheckpointResponse) GetMoreKept() int64 {
+	if x != nil {
+		return x.MoreKept
+	}
+	return 0
+}
+
 type Attr struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -2015,7 +3004,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +3016,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +3029,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -2110,7 +3099,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +3111,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +3124,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -2163,7 +3152,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +3164,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +3177,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -2214,7 +3203,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +3215,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +3228,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -2261,7 +3250,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +3262,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +3275,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -2317,7 +3306,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +3318,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +3331,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -2414,7 +3403,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +3415,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +3428,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -2461,7 +3450,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +3462,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +3475,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -2518,7 +3507,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +3519,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +3532,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -2588,7 +3577,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +3589,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +3602,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -2651,7 +3640,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +3652,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +3665,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2747,7 +3736,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +3748,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +3761,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2794,7 +3783,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +3795,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +3808,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2853,7 +3842,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3854,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3867,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2935,7 +3924,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3936,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3949,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2984,7 +3973,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3985,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3998,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -3091,7 +4080,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3103,7 +4092,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3116,7 +4105,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -3170,7 +4159,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +4171,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +4184,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -3218,7 +4207,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3230,7 +4219,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3243,7 +4232,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -3301,7 +4290,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +4302,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +4315,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -3363,7 +4352,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +4364,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +4377,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -3424,7 +4413,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +4425,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +4438,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -3488,7 +4477,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +4489,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +4502,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -3557,7 +4546,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +4558,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +4571,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -3614,7 +4603,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3626,7 +4615,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3639,7 +4628,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 type RemoveRequest struct {
@@ -3654,7 +4643,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +4655,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +4668,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3711,7 +4700,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +4712,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +4725,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 type RenameRequest struct {
@@ -3751,7 +4740,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +4752,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +4765,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3808,7 +4797,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +4809,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +4822,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 type CopyRequest struct {
@@ -3848,7 +4837,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +4849,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +4862,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3912,7 +4901,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4913,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4926,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 type ChmodRequest struct {
@@ -3950,7 +4939,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4951,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4964,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -4000,7 +4989,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +5001,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +5014,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 type SymlinkRequest struct {
@@ -4039,7 +5028,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4051,7 +5040,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4064,7 +5053,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -4089,7 +5078,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +5090,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +5103,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 type GlobRequest struct {
@@ -4136,7 +5125,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +5137,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +5150,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -4220,7 +5209,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +5221,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +5234,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -4316,7 +5305,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4328,7 +5317,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4341,7 +5330,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -4362,7 +5351,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +5363,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +5376,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -4418,7 +5407,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4430,7 +5419,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4443,7 +5432,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -4511,7 +5500,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4523,7 +5512,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4536,7 +5525,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4692,7 +5681,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4704,7 +5693,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4717,7 +5706,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4771,7 +5760,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4783,7 +5772,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4796,7 +5785,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4829,7 +5818,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +5830,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +5843,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4940,7 +5929,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4952,7 +5941,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4965,7 +5954,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -5023,7 +6012,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +6024,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +6037,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -5085,7 +6074,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5097,7 +6086,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5110,7 +6099,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -5150,7 +6139,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5162,7 +6151,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5175,7 +6164,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -5198,7 +6187,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +6199,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +6212,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -5277,7 +6266,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5289,7 +6278,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5302,7 +6291,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 type PushRequest struct {
@@ -5319,7 +6308,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5331,7 +6320,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5344,7 +6333,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -5419,7 +6408,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5431,7 +6420,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5444,7 +6433,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -5471,7 +6460,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5483,7 +6472,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5496,7 +6485,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -5519,7 +6508,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5531,7 +6520,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5544,7 +6533,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -5598,7 +6587,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5610,7 +6599,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5623,7 +6612,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -5646,7 +6635,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +6647,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +6660,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5708,7 +6697,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5720,7 +6709,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5733,7 +6722,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5790,7 +6779,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5802,7 +6791,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5815,7 +6804,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5844,7 +6833,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6845,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6858,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5910,7 +6899,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5922,7 +6911,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5935,7 +6924,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -6087,7 +7076,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +7088,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +7101,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -6214,7 +7203,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6226,7 +7215,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6239,7 +7228,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -6294,7 +7283,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +7295,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +7308,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -6386,7 +7375,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6398,7 +7387,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6411,7 +7400,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 type TerminalSize struct {
@@ -6424,7 +7413,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6436,7 +7425,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6449,7 +7438,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -6481,7 +7470,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6493,7 +7482,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6506,7 +7495,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -6547,7 +7536,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6559,7 +7548,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6572,7 +7561,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6688,7 +7677,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6700,7 +7689,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6713,7 +7702,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 type ExecStarted struct {
@@ -6735,7 +7724,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6747,7 +7736,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6760,7 +7749,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6825,7 +7814,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6837,7 +7826,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6850,7 +7839,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6886,7 +7875,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6898,7 +7887,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6911,7 +7900,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6955,7 +7944,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6967,7 +7956,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6980,7 +7969,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -7068,7 +8057,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7080,7 +8069,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7093,7 +8082,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{103}
 }
 
 type ListProcessesResponse struct {
@@ -7109,7 +8098,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7121,7 +8110,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7134,7 +8123,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -7191,7 +8180,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7203,7 +8192,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7216,7 +8205,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -7259,7 +8248,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +8260,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +8273,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -7382,7 +8371,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7394,7 +8383,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7407,7 +8396,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -7434,7 +8423,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7446,7 +8435,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7459,7 +8448,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -7478,7 +8467,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7490,7 +8479,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7503,7 +8492,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -7521,7 +8510,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7533,7 +8522,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7546,7 +8535,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{110}
 }
 
 type KillStraysRequest struct {
@@ -7557,7 +8546,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7569,7 +8558,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7582,7 +8571,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{111}
 }
 
 type KillStraysResponse struct {
@@ -7595,7 +8584,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7607,7 +8596,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7620,7 +8609,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -7646,7 +8635,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7658,7 +8647,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7671,7 +8660,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7782,7 +8771,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +8783,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +8796,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7914,7 +8903,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7926,7 +8915,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7939,7 +8928,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7976,7 +8965,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7988,7 +8977,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8001,7 +8990,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{101}
+	return file_podapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -8039,7 +9028,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8051,7 +9040,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8064,7 +9053,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{102}
+	return file_podapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -8082,7 +9071,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8094,7 +9083,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8107,7 +9096,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{103}
+	return file_podapi_proto_rawDescGZIP(), []int{118}
 }
 
 type DialClose struct {
@@ -8118,7 +9107,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8130,7 +9119,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8143,7 +9132,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{104}
+	return file_podapi_proto_rawDescGZIP(), []int{119}
 }
 
 type DialClosed struct {
@@ -8154,7 +9143,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8166,7 +9155,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8179,7 +9168,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{105}
+	return file_podapi_proto_rawDescGZIP(), []int{120}
 }
 
 type EgressServeRequest struct {
@@ -8194,7 +9183,7 @@ type EgressServeRequest struct {
 
 func (x *EgressServeRequest) Reset() {
 	*x = EgressServeRequest{}
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8206,7 +9195,7 @@ func (x *EgressServeRequest) String() string {
 func (*EgressServeRequest) ProtoMessage() {}
 
 func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8219,7 +9208,7 @@ func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeRequest.ProtoReflect.Descriptor instead.
 func (*EgressServeRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{106}
+	return file_podapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *EgressServeRequest) GetKind() isEgressServeRequest_Kind {
@@ -8264,7 +9253,7 @@ type EgressStart struct {
 
 func (x *EgressStart) Reset() {
 	*x = EgressStart{}
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8276,7 +9265,7 @@ func (x *EgressStart) String() string {
 func (*EgressStart) ProtoMessage() {}
 
 func (x *EgressStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8289,7 +9278,7 @@ func (x *EgressStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStart.ProtoReflect.Descriptor instead.
 func (*EgressStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{107}
+	return file_podapi_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *EgressStart) GetGeneration() uint64 {
@@ -8320,7 +9309,7 @@ type EgressServeResponse struct {
 
 func (x *EgressServeResponse) Reset() {
 	*x = EgressServeResponse{}
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8332,7 +9321,7 @@ func (x *EgressServeResponse) String() string {
 func (*EgressServeResponse) ProtoMessage() {}
 
 func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8345,7 +9334,7 @@ func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeResponse.ProtoReflect.Descriptor instead.
 func (*EgressServeResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{108}
+	return file_podapi_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *EgressServeResponse) GetKind() isEgressServeResponse_Kind {
@@ -8416,7 +9405,7 @@ type EgressServing struct {
 
 func (x *EgressServing) Reset() {
 	*x = EgressServing{}
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8428,7 +9417,7 @@ func (x *EgressServing) String() string {
 func (*EgressServing) ProtoMessage() {}
 
 func (x *EgressServing) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8441,7 +9430,7 @@ func (x *EgressServing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServing.ProtoReflect.Descriptor instead.
 func (*EgressServing) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{109}
+	return file_podapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *EgressServing) GetPort() uint32 {
@@ -8461,7 +9450,7 @@ type EgressStandby struct {
 
 func (x *EgressStandby) Reset() {
 	*x = EgressStandby{}
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8473,7 +9462,7 @@ func (x *EgressStandby) String() string {
 func (*EgressStandby) ProtoMessage() {}
 
 func (x *EgressStandby) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8486,7 +9475,7 @@ func (x *EgressStandby) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStandby.ProtoReflect.Descriptor instead.
 func (*EgressStandby) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{110}
+	return file_podapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *EgressStandby) GetGeneration() uint64 {
@@ -8506,7 +9495,7 @@ type EgressConnection struct {
 
 func (x *EgressConnection) Reset() {
 	*x = EgressConnection{}
-	mi := &file_podapi_proto_msgTypes[111]
+	mi := &file_podapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8518,7 +9507,7 @@ func (x *EgressConnection) String() string {
 func (*EgressConnection) ProtoMessage() {}
 
 func (x *EgressConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[111]
+	mi := &file_podapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8531,7 +9520,7 @@ func (x *EgressConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressConnection.ProtoReflect.Descriptor instead.
 func (*EgressConnection) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{111}
+	return file_podapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *EgressConnection) GetId() uint64 {
@@ -8681,7 +9670,70 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\fR\x03ref\x12\x18\n" +
 	"\achanged\x18\x03 \x01(\bR\achanged\x12\x12\n" +
-	"\x04kept\x18\x04 \x01(\tR\x04kept\"\xa8\x01\n" +
+	"\x04kept\x18\x04 \x01(\tR\x04kept\"\x88\x01\n" +
+	"\n" +
+	"Checkpoint\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04time\x18\x03 \x01(\x03R\x04time\x12\x14\n" +
+	"\x05files\x18\x04 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06stored\x18\x06 \x01(\x03R\x06stored\"0\n" +
+	"\bLeftPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"G\n" +
+	"\x17CreateCheckpointRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aexclude\x18\x02 \x03(\fR\aexclude\"\xde\x01\n" +
+	"\x18CreateCheckpointResponse\x125\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointR\n" +
+	"checkpoint\x12.\n" +
+	"\bleft_out\x18\x02 \x03(\v2\x13.podapi.v1.LeftPathR\aleftOut\x12\"\n" +
+	"\rmore_left_out\x18\x03 \x01(\x03R\vmoreLeftOut\x12\x16\n" +
+	"\x06moving\x18\x04 \x03(\fR\x06moving\x12\x1f\n" +
+	"\vmore_moving\x18\x05 \x01(\x03R\n" +
+	"moreMoving\"\x18\n" +
+	"\x16ListCheckpointsRequest\"\x8d\x01\n" +
+	"\x17ListCheckpointsResponse\x127\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointH\x00R\n" +
+	"checkpoint\x121\n" +
+	"\x03end\x18\x02 \x01(\v2\x1d.podapi.v1.ListCheckpointsEndH\x00R\x03endB\x06\n" +
+	"\x04kind\"*\n" +
+	"\x12ListCheckpointsEnd\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\")\n" +
+	"\x17RemoveCheckpointRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x1a\n" +
+	"\x18RemoveCheckpointResponse\"P\n" +
+	"\x16DiffCheckpointsRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\bR\x04text\"\x8d\x01\n" +
+	"\x17DiffCheckpointsResponse\x127\n" +
+	"\n" +
+	"difference\x18\x01 \x01(\v2\x15.podapi.v1.DifferenceH\x00R\n" +
+	"difference\x121\n" +
+	"\x03end\x18\x02 \x01(\v2\x1d.podapi.v1.DiffCheckpointsEndH\x00R\x03endB\x06\n" +
+	"\x04kind\"\x8c\x01\n" +
+	"\n" +
+	"Difference\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12+\n" +
+	"\x03how\x18\x02 \x01(\x0e2\x19.podapi.v1.DifferenceKindR\x03how\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\bR\x03dir\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\fR\x04text\x12\x17\n" +
+	"\ano_text\x18\x05 \x01(\tR\x06noText\"H\n" +
+	"\x12DiffCheckpointsEnd\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"@\n" +
+	"\x18RestoreCheckpointRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05paths\x18\x02 \x03(\fR\x05paths\"\xaa\x01\n" +
+	"\x19RestoreCheckpointResponse\x12-\n" +
+	"\x06before\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointR\x06before\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\x03R\achanged\x12'\n" +
+	"\x04kept\x18\x03 \x03(\v2\x13.podapi.v1.LeftPathR\x04kept\x12\x1b\n" +
+	"\tmore_kept\x18\x04 \x01(\x03R\bmoreKept\"\xa8\x01\n" +
 	"\x04Attr\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -9160,7 +10212,14 @@ const file_podapi_proto_rawDesc = "" +
 	"\vEnforcement\x12\x1b\n" +
 	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +
-	"\x11ENFORCEMENT_MOUNT\x10\x02*M\n" +
+	"\x11ENFORCEMENT_MOUNT\x10\x02*\xc1\x01\n" +
+	"\x0eDifferenceKind\x12\x1f\n" +
+	"\x1bDIFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15DIFFERENCE_KIND_ADDED\x10\x01\x12\x1b\n" +
+	"\x17DIFFERENCE_KIND_REMOVED\x10\x02\x12\x1c\n" +
+	"\x18DIFFERENCE_KIND_MODIFIED\x10\x03\x12\x1b\n" +
+	"\x17DIFFERENCE_KIND_RETYPED\x10\x04\x12\x1b\n" +
+	"\x17DIFFERENCE_KIND_CHANGED\x10\x05*M\n" +
 	"\bGlobSort\x12\x19\n" +
 	"\x15GLOB_SORT_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGLOB_SORT_NAME\x10\x01\x12\x12\n" +
@@ -9229,7 +10288,13 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05Serve\x12\x1d.podapi.v1.EgressServeRequest\x1a\x1e.podapi.v1.EgressServeResponse(\x010\x01\x12<\n" +
 	"\x05Carry\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
 	"\x03Git\x12C\n" +
-	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
+	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponse2\xab\x03\n" +
+	"\vCheckpoints\x12Q\n" +
+	"\x06Create\x12\".podapi.v1.CreateCheckpointRequest\x1a#.podapi.v1.CreateCheckpointResponse\x12O\n" +
+	"\x04List\x12!.podapi.v1.ListCheckpointsRequest\x1a\".podapi.v1.ListCheckpointsResponse0\x01\x12Q\n" +
+	"\x06Remove\x12\".podapi.v1.RemoveCheckpointRequest\x1a#.podapi.v1.RemoveCheckpointResponse\x12O\n" +
+	"\x04Diff\x12!.podapi.v1.DiffCheckpointsRequest\x1a\".podapi.v1.DiffCheckpointsResponse0\x01\x12T\n" +
+	"\aRestore\x12#.podapi.v1.RestoreCheckpointRequest\x1a$.podapi.v1.RestoreCheckpointResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
 
 var (
 	file_podapi_proto_rawDescOnce sync.Once
@@ -9243,272 +10308,307 @@ func file_podapi_proto_rawDescGZIP() []byte {
 	return file_podapi_proto_rawDescData
 }
 
-var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
+var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 127)
 var file_podapi_proto_goTypes = []any{
-	(Class)(0),                    // 0: podapi.v1.Class
-	(Enforcement)(0),              // 1: podapi.v1.Enforcement
-	(GlobSort)(0),                 // 2: podapi.v1.GlobSort
-	(GrepReport)(0),               // 3: podapi.v1.GrepReport
-	(GrepKind)(0),                 // 4: podapi.v1.GrepKind
-	(WatchOp)(0),                  // 5: podapi.v1.WatchOp
-	(ExitReason)(0),               // 6: podapi.v1.ExitReason
-	(*Error)(nil),                 // 7: podapi.v1.Error
-	(*PatternDetail)(nil),         // 8: podapi.v1.PatternDetail
-	(*EditDetail)(nil),            // 9: podapi.v1.EditDetail
-	(*InfoRequest)(nil),           // 10: podapi.v1.InfoRequest
-	(*InfoResponse)(nil),          // 11: podapi.v1.InfoResponse
-	(*IsolationInfo)(nil),         // 12: podapi.v1.IsolationInfo
-	(*EgressInfo)(nil),            // 13: podapi.v1.EgressInfo
-	(*ProtectedPath)(nil),         // 14: podapi.v1.ProtectedPath
-	(*Limits)(nil),                // 15: podapi.v1.Limits
-	(*StatsRequest)(nil),          // 16: podapi.v1.StatsRequest
-	(*StatsResponse)(nil),         // 17: podapi.v1.StatsResponse
-	(*ConfigureRequest)(nil),      // 18: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 19: podapi.v1.ConfigureResponse
-	(*Assignment)(nil),            // 20: podapi.v1.Assignment
-	(*CheckoutRequest)(nil),       // 21: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),      // 22: podapi.v1.CheckoutResponse
-	(*Attr)(nil),                  // 23: podapi.v1.Attr
-	(*Sum)(nil),                   // 24: podapi.v1.Sum
-	(*StatRequest)(nil),           // 25: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 26: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 27: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 28: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 29: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 30: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 31: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 32: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 33: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 34: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 35: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 36: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 37: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 38: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 39: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 40: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 41: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 42: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 43: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 44: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 45: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 46: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 47: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 48: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 49: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 50: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 51: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 52: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 53: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 54: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 55: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 56: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 57: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 58: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 59: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 60: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 61: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 62: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 63: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 64: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 65: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 66: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 67: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 68: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 69: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 70: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 71: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 72: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 73: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 74: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 75: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 76: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 77: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 78: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 79: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 80: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 81: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 82: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 83: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 84: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 85: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 86: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 87: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 88: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 89: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 90: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 91: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 92: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 93: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 94: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 95: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 96: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 97: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 98: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 99: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 100: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 101: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 102: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),     // 103: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),    // 104: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),           // 105: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 106: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 107: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 108: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 109: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 110: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 111: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 112: podapi.v1.DialClosed
-	(*EgressServeRequest)(nil),    // 113: podapi.v1.EgressServeRequest
-	(*EgressStart)(nil),           // 114: podapi.v1.EgressStart
-	(*EgressServeResponse)(nil),   // 115: podapi.v1.EgressServeResponse
-	(*EgressServing)(nil),         // 116: podapi.v1.EgressServing
-	(*EgressStandby)(nil),         // 117: podapi.v1.EgressStandby
-	(*EgressConnection)(nil),      // 118: podapi.v1.EgressConnection
+	(Class)(0),                        // 0: podapi.v1.Class
+	(Enforcement)(0),                  // 1: podapi.v1.Enforcement
+	(DifferenceKind)(0),               // 2: podapi.v1.DifferenceKind
+	(GlobSort)(0),                     // 3: podapi.v1.GlobSort
+	(GrepReport)(0),                   // 4: podapi.v1.GrepReport
+	(GrepKind)(0),                     // 5: podapi.v1.GrepKind
+	(WatchOp)(0),                      // 6: podapi.v1.WatchOp
+	(ExitReason)(0),                   // 7: podapi.v1.ExitReason
+	(*Error)(nil),                     // 8: podapi.v1.Error
+	(*PatternDetail)(nil),             // 9: podapi.v1.PatternDetail
+	(*EditDetail)(nil),                // 10: podapi.v1.EditDetail
+	(*InfoRequest)(nil),               // 11: podapi.v1.InfoRequest
+	(*InfoResponse)(nil),              // 12: podapi.v1.InfoResponse
+	(*IsolationInfo)(nil),             // 13: podapi.v1.IsolationInfo
+	(*EgressInfo)(nil),                // 14: podapi.v1.EgressInfo
+	(*ProtectedPath)(nil),             // 15: podapi.v1.ProtectedPath
+	(*Limits)(nil),                    // 16: podapi.v1.Limits
+	(*StatsRequest)(nil),              // 17: podapi.v1.StatsRequest
+	(*StatsResponse)(nil),             // 18: podapi.v1.StatsResponse
+	(*ConfigureRequest)(nil),          // 19: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),         // 20: podapi.v1.ConfigureResponse
+	(*Assignment)(nil),                // 21: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),           // 22: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),          // 23: podapi.v1.CheckoutResponse
+	(*Checkpoint)(nil),                // 24: podapi.v1.Checkpoint
+	(*LeftPath)(nil),                  // 25: podapi.v1.LeftPath
+	(*CreateCheckpointRequest)(nil),   // 26: podapi.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),  // 27: podapi.v1.CreateCheckpointResponse
+	(*ListCheckpointsRequest)(nil),    // 28: podapi.v1.ListCheckpointsRequest
+	(*ListCheckpointsResponse)(nil),   // 29: podapi.v1.ListCheckpointsResponse
+	(*ListCheckpointsEnd)(nil),        // 30: podapi.v1.ListCheckpointsEnd
+	(*RemoveCheckpointRequest)(nil),   // 31: podapi.v1.RemoveCheckpointRequest
+	(*RemoveCheckpointResponse)(nil),  // 32: podapi.v1.RemoveCheckpointResponse
+	(*DiffCheckpointsRequest)(nil),    // 33: podapi.v1.DiffCheckpointsRequest
+	(*DiffCheckpointsResponse)(nil),   // 34: podapi.v1.DiffCheckpointsResponse
+	(*Difference)(nil),                // 35: podapi.v1.Difference
+	(*DiffCheckpointsEnd)(nil),        // 36: podapi.v1.DiffCheckpointsEnd
+	(*RestoreCheckpointRequest)(nil),  // 37: podapi.v1.RestoreCheckpointRequest
+	(*RestoreCheckpointResponse)(nil), // 38: podapi.v1.RestoreCheckpointResponse
+	(*Attr)(nil),                      // 39: podapi.v1.Attr
+	(*Sum)(nil),                       // 40: podapi.v1.Sum
+	(*StatRequest)(nil),               // 41: podapi.v1.StatRequest
+	(*StatResponse)(nil),              // 42: podapi.v1.StatResponse
+	(*ListRequest)(nil),               // 43: podapi.v1.ListRequest
+	(*ListResponse)(nil),              // 44: podapi.v1.ListResponse
+	(*AttrBatch)(nil),                 // 45: podapi.v1.AttrBatch
+	(*ListEnd)(nil),                   // 46: podapi.v1.ListEnd
+	(*ReadRequest)(nil),               // 47: podapi.v1.ReadRequest
+	(*LineWindow)(nil),                // 48: podapi.v1.LineWindow
+	(*ReadResponse)(nil),              // 49: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),                // 50: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),                   // 51: podapi.v1.ReadEnd
+	(*LineResult)(nil),                // 52: podapi.v1.LineResult
+	(*UploadAck)(nil),                 // 53: podapi.v1.UploadAck
+	(*WriteRequest)(nil),              // 54: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),               // 55: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),                  // 56: podapi.v1.WriteEnd
+	(*WriteReply)(nil),                // 57: podapi.v1.WriteReply
+	(*WriteResponse)(nil),             // 58: podapi.v1.WriteResponse
+	(*EditRequest)(nil),               // 59: podapi.v1.EditRequest
+	(*Replacement)(nil),               // 60: podapi.v1.Replacement
+	(*EditResponse)(nil),              // 61: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),              // 62: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),             // 63: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),             // 64: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),            // 65: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),             // 66: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),            // 67: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),               // 68: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),              // 69: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),              // 70: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),             // 71: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),            // 72: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),           // 73: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),               // 74: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),              // 75: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),                 // 76: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),                 // 77: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),                   // 78: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),               // 79: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),              // 80: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),                 // 81: podapi.v1.GrepBatch
+	(*GrepResult)(nil),                // 82: podapi.v1.GrepResult
+	(*GrepEnd)(nil),                   // 83: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),              // 84: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),                // 85: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),                // 86: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),             // 87: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),                  // 88: podapi.v1.WatchEnd
+	(*PushRequest)(nil),               // 89: podapi.v1.PushRequest
+	(*PushHeader)(nil),                // 90: podapi.v1.PushHeader
+	(*PushEnd)(nil),                   // 91: podapi.v1.PushEnd
+	(*PushReply)(nil),                 // 92: podapi.v1.PushReply
+	(*PushResponse)(nil),              // 93: podapi.v1.PushResponse
+	(*PullRequest)(nil),               // 94: podapi.v1.PullRequest
+	(*PullResponse)(nil),              // 95: podapi.v1.PullResponse
+	(*PullEnd)(nil),                   // 96: podapi.v1.PullEnd
+	(*TreeStats)(nil),                 // 97: podapi.v1.TreeStats
+	(*ExecRequest)(nil),               // 98: podapi.v1.ExecRequest
+	(*ExecStart)(nil),                 // 99: podapi.v1.ExecStart
+	(*Rlimit)(nil),                    // 100: podapi.v1.Rlimit
+	(*ExecAttach)(nil),                // 101: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),                // 102: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),              // 103: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),                // 104: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),              // 105: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),              // 106: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),               // 107: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),               // 108: podapi.v1.OutputChunk
+	(*StdinAck)(nil),                  // 109: podapi.v1.StdinAck
+	(*ExecExit)(nil),                  // 110: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),      // 111: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),     // 112: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),          // 113: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),               // 114: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),             // 115: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),            // 116: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),             // 117: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),            // 118: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),         // 119: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),        // 120: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),               // 121: podapi.v1.DialRequest
+	(*DialResponse)(nil),              // 122: podapi.v1.DialResponse
+	(*DialOpen)(nil),                  // 123: podapi.v1.DialOpen
+	(*DialOpened)(nil),                // 124: podapi.v1.DialOpened
+	(*DialAck)(nil),                   // 125: podapi.v1.DialAck
+	(*DialEnd)(nil),                   // 126: podapi.v1.DialEnd
+	(*DialClose)(nil),                 // 127: podapi.v1.DialClose
+	(*DialClosed)(nil),                // 128: podapi.v1.DialClosed
+	(*EgressServeRequest)(nil),        // 129: podapi.v1.EgressServeRequest
+	(*EgressStart)(nil),               // 130: podapi.v1.EgressStart
+	(*EgressServeResponse)(nil),       // 131: podapi.v1.EgressServeResponse
+	(*EgressServing)(nil),             // 132: podapi.v1.EgressServing
+	(*EgressStandby)(nil),             // 133: podapi.v1.EgressStandby
+	(*EgressConnection)(nil),          // 134: podapi.v1.EgressConnection
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
-	8,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
-	9,   // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	15,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	14,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
-	13,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
-	12,  // 6: podapi.v1.InfoResponse.isolation:type_name -> podapi.v1.IsolationInfo
+	9,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
+	10,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
+	16,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	15,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	14,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
+	13,  // 6: podapi.v1.InfoResponse.isolation:type_name -> podapi.v1.IsolationInfo
 	1,   // 7: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	23,  // 8: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	29,  // 9: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	7,   // 10: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	30,  // 11: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	23,  // 12: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	32,  // 13: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	34,  // 14: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	35,  // 15: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	23,  // 16: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	24,  // 17: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	36,  // 18: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	39,  // 19: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	40,  // 20: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	24,  // 21: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	37,  // 22: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	42,  // 23: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	23,  // 24: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	44,  // 25: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	42,  // 26: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	2,   // 27: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	60,  // 28: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	7,   // 29: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	62,  // 30: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	61,  // 31: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	3,   // 32: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	65,  // 33: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	67,  // 34: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	66,  // 35: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	4,   // 36: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	7,   // 37: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	5,   // 38: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	69,  // 39: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	70,  // 40: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	72,  // 41: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	74,  // 42: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	75,  // 43: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	24,  // 44: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	37,  // 45: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	77,  // 46: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	81,  // 47: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	80,  // 48: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	24,  // 49: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	81,  // 50: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	83,  // 51: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	85,  // 52: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	88,  // 53: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	87,  // 54: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	86,  // 55: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	87,  // 56: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	84,  // 57: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	87,  // 58: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	91,  // 59: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	92,  // 60: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	92,  // 61: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	93,  // 62: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	94,  // 63: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	90,  // 64: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	6,   // 65: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	98,  // 66: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	97,  // 67: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	94,  // 68: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	107, // 69: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	109, // 70: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	110, // 71: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	111, // 72: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	108, // 73: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	109, // 74: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	110, // 75: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	112, // 76: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
-	114, // 77: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
-	116, // 78: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
-	117, // 79: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
-	118, // 80: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
-	10,  // 81: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	18,  // 82: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	16,  // 83: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
-	25,  // 84: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	27,  // 85: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	31,  // 86: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	38,  // 87: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	43,  // 88: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	46,  // 89: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	48,  // 90: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	50,  // 91: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	52,  // 92: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	54,  // 93: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	56,  // 94: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	58,  // 95: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	63,  // 96: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	68,  // 97: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	73,  // 98: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	78,  // 99: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	82,  // 100: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	95,  // 101: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	99,  // 102: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	101, // 103: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	103, // 104: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	105, // 105: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	113, // 106: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
-	105, // 107: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
-	21,  // 108: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	11,  // 109: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	19,  // 110: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	17,  // 111: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
-	26,  // 112: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	28,  // 113: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	33,  // 114: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	41,  // 115: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	45,  // 116: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	47,  // 117: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	49,  // 118: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	51,  // 119: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	53,  // 120: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	55,  // 121: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	57,  // 122: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	59,  // 123: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	64,  // 124: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	71,  // 125: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	76,  // 126: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	79,  // 127: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	89,  // 128: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	96,  // 129: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	100, // 130: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	102, // 131: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	104, // 132: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	106, // 133: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	115, // 134: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
-	106, // 135: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
-	22,  // 136: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	109, // [109:137] is the sub-list for method output_type
-	81,  // [81:109] is the sub-list for method input_type
-	81,  // [81:81] is the sub-list for extension type_name
-	81,  // [81:81] is the sub-list for extension extendee
-	0,   // [0:81] is the sub-list for field type_name
+	24,  // 8: podapi.v1.CreateCheckpointResponse.checkpoint:type_name -> podapi.v1.Checkpoint
+	25,  // 9: podapi.v1.CreateCheckpointResponse.left_out:type_name -> podapi.v1.LeftPath
+	24,  // 10: podapi.v1.ListCheckpointsResponse.checkpoint:type_name -> podapi.v1.Checkpoint
+	30,  // 11: podapi.v1.ListCheckpointsResponse.end:type_name -> podapi.v1.ListCheckpointsEnd
+	35,  // 12: podapi.v1.DiffCheckpointsResponse.difference:type_name -> podapi.v1.Difference
+	36,  // 13: podapi.v1.DiffCheckpointsResponse.end:type_name -> podapi.v1.DiffCheckpointsEnd
+	2,   // 14: podapi.v1.Difference.how:type_name -> podapi.v1.DifferenceKind
+	24,  // 15: podapi.v1.RestoreCheckpointResponse.before:type_name -> podapi.v1.Checkpoint
+	25,  // 16: podapi.v1.RestoreCheckpointResponse.kept:type_name -> podapi.v1.LeftPath
+	39,  // 17: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	45,  // 18: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	8,   // 19: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	46,  // 20: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	39,  // 21: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	48,  // 22: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	50,  // 23: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	51,  // 24: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	39,  // 25: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	40,  // 26: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	52,  // 27: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	55,  // 28: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	56,  // 29: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	40,  // 30: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	53,  // 31: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	58,  // 32: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	39,  // 33: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	60,  // 34: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	58,  // 35: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	3,   // 36: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	76,  // 37: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	8,   // 38: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	78,  // 39: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	77,  // 40: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	4,   // 41: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	81,  // 42: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	83,  // 43: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	82,  // 44: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	5,   // 45: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	8,   // 46: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	6,   // 47: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	85,  // 48: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	86,  // 49: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	88,  // 50: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	90,  // 51: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	91,  // 52: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	40,  // 53: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	53,  // 54: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	93,  // 55: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	97,  // 56: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	96,  // 57: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	40,  // 58: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	97,  // 59: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	99,  // 60: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	101, // 61: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	104, // 62: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	103, // 63: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	102, // 64: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	103, // 65: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	100, // 66: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	103, // 67: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	107, // 68: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	108, // 69: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	108, // 70: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	109, // 71: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	110, // 72: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	106, // 73: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	7,   // 74: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	114, // 75: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	113, // 76: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	110, // 77: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	123, // 78: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	125, // 79: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	126, // 80: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	127, // 81: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	124, // 82: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	125, // 83: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	126, // 84: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	128, // 85: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	130, // 86: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
+	132, // 87: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
+	133, // 88: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
+	134, // 89: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
+	11,  // 90: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	19,  // 91: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	17,  // 92: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	41,  // 93: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	43,  // 94: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	47,  // 95: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	54,  // 96: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	59,  // 97: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	62,  // 98: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	64,  // 99: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	66,  // 100: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	68,  // 101: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	70,  // 102: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	72,  // 103: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	74,  // 104: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	79,  // 105: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	84,  // 106: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	89,  // 107: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	94,  // 108: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	98,  // 109: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	111, // 110: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	115, // 111: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	117, // 112: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	119, // 113: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	121, // 114: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	129, // 115: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
+	121, // 116: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
+	22,  // 117: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	26,  // 118: podapi.v1.Checkpoints.Create:input_type -> podapi.v1.CreateCheckpointRequest
+	28,  // 119: podapi.v1.Checkpoints.List:input_type -> podapi.v1.ListCheckpointsRequest
+	31,  // 120: podapi.v1.Checkpoints.Remove:input_type -> podapi.v1.RemoveCheckpointRequest
+	33,  // 121: podapi.v1.Checkpoints.Diff:input_type -> podapi.v1.DiffCheckpointsRequest
+	37,  // 122: podapi.v1.Checkpoints.Restore:input_type -> podapi.v1.RestoreCheckpointRequest
+	12,  // 123: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	20,  // 124: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	18,  // 125: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	42,  // 126: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	44,  // 127: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	49,  // 128: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	57,  // 129: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	61,  // 130: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	63,  // 131: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	65,  // 132: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	67,  // 133: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	69,  // 134: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	71,  // 135: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	73,  // 136: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	75,  // 137: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	80,  // 138: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	87,  // 139: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	92,  // 140: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	95,  // 141: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	105, // 142: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	112, // 143: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	116, // 144: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	118, // 145: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	120, // 146: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	122, // 147: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	131, // 148: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
+	122, // 149: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
+	23,  // 150: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	27,  // 151: podapi.v1.Checkpoints.Create:output_type -> podapi.v1.CreateCheckpointResponse
+	29,  // 152: podapi.v1.Checkpoints.List:output_type -> podapi.v1.ListCheckpointsResponse
+	32,  // 153: podapi.v1.Checkpoints.Remove:output_type -> podapi.v1.RemoveCheckpointResponse
+	34,  // 154: podapi.v1.Checkpoints.Diff:output_type -> podapi.v1.DiffCheckpointsResponse
+	38,  // 155: podapi.v1.Checkpoints.Restore:output_type -> podapi.v1.RestoreCheckpointResponse
+	123, // [123:156] is the sub-list for method output_type
+	90,  // [90:123] is the sub-list for method input_type
+	90,  // [90:90] is the sub-list for extension type_name
+	90,  // [90:90] is the sub-list for extension extendee
+	0,   // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -9518,51 +10618,59 @@ func file_podapi_proto_init() {
 	}
 	file_podapi_proto_msgTypes[10].OneofWrappers = []any{}
 	file_podapi_proto_msgTypes[21].OneofWrappers = []any{
+		(*ListCheckpointsResponse_Checkpoint)(nil),
+		(*ListCheckpointsResponse_End)(nil),
+	}
+	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
+		(*DiffCheckpointsResponse_Difference)(nil),
+		(*DiffCheckpointsResponse_End)(nil),
+	}
+	file_podapi_proto_msgTypes[36].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[41].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[31].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[46].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[34].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[49].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[52].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[72].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[79].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[66].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[69].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[84].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[72].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[87].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[75].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[90].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -9570,7 +10678,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[82].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -9578,28 +10686,28 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[89].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[104].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[98].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[113].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[99].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[114].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
 		(*DialResponse_End)(nil),
 		(*DialResponse_Closed)(nil),
 	}
-	file_podapi_proto_msgTypes[106].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[121].OneofWrappers = []any{
 		(*EgressServeRequest_Start)(nil),
 	}
-	file_podapi_proto_msgTypes[108].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[123].OneofWrappers = []any{
 		(*EgressServeResponse_Serving)(nil),
 		(*EgressServeResponse_Standby)(nil),
 		(*EgressServeResponse_Connection)(nil),
@@ -9609,10 +10717,10 @@ func file_podapi_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   112,
+			NumEnums:      8,
+			NumMessages:   127,
 			NumExtensions: 0,
-			NumServices:   6,
+			NumServices:   7,
 		},
 		GoTypes:           file_podapi_proto_goTypes,
 		DependencyIndexes: file_podapi_proto_depIdxs,

@@ -1674,3 +1674,312 @@ var Git_ServiceDesc = grpc.ServiceDesc{
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "podapi.proto",
 }
+
+const (
+	Checkpoints_Create_FullMethodName  = "/podapi.v1.Checkpoints/Create"
+	Checkpoints_List_FullMethodName    = "/podapi.v1.Checkpoints/List"
+	Checkpoints_Remove_FullMethodName  = "/podapi.v1.Checkpoints/Remove"
+	Checkpoints_Diff_FullMethodName    = "/podapi.v1.Checkpoints/Diff"
+	Checkpoints_Restore_FullMethodName = "/podapi.v1.Checkpoints/Restore"
+)
+
+// CheckpointsClient is the client API for Checkpoints service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Checkpoints keeps states of the workdir's tree, tells how they differ, and brings them
+// back. Offered with the capability "checkpoints". Without a place for them, each call is
+// CLASS_UNSUPPORTED.
+//
+// The tree is the directory that was the workdir when the agent started. Paths in
+// requests and answers are relative to it; requests may also name absolute paths in it. A
+// checkpoint's id is the SHA-256 of what it consists of, in 64 hexadecimal digits: a
+// caller who keeps the id notices (CLASS_CHECKSUM) when anybody has changed the checkpoint,
+// as commands in the sandbox may. An id without a checkpoint is CLASS_NOT_EXIST. The calls
+// wait for each other.
+type CheckpointsClient interface {
+	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
+	// checkpoints take half of what is free at most: the oldest without a name go first, and
+	// without any the call is CLASS_NO_SPACE. Of more than 1000 the oldest go, those with a
+	// name last.
+	Create(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointResponse, error)
+	// List lists the checkpoints, the oldest first.
+	List(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointsResponse], error)
+	// Remove drops a checkpoint, and what only it has.
+	Remove(ctx context.Context, in *RemoveCheckpointRequest, opts ...grpc.CallOption) (*RemoveCheckpointResponse, error)
+	// Diff tells how two checkpoints differ, or a checkpoint and what is in the tree now.
+	Diff(ctx context.Context, in *DiffCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffCheckpointsResponse], error)
+	// Restore makes the tree, or some paths in it, what they were in a checkpoint, which it
+	// checks before it changes anything. It makes a checkpoint of what is there first. It
+	// removes only what is newer than the checkpoint. Protected paths, what was left out of
+	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
+	// goes on when the caller is gone; if the agent is killed, its next start completes
+	// the restore, or undoes it, before it serves.
+	Restore(ctx context.Context, in *RestoreCheckpointRequest, opts ...grpc.CallOption) (*RestoreCheckpointResponse, error)
+}
+
+type checkpointsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewCheckpointsClient(cc grpc.ClientConnInterface) CheckpointsClient {
+	return &checkpointsClient{cc}
+}
+
+func (c *checkpointsClient) Create(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateCheckpointResponse)
+	err := c.cc.Invoke(ctx, Checkpoints_Create_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *checkpointsClient) List(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Checkpoints_ServiceDesc.Streams[0], Checkpoints_List_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListCheckpointsRequest, ListCheckpointsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ListClient = grpc.ServerStreamingClient[ListCheckpointsResponse]
+
+func (c *checkpointsClient) Remove(ctx context.Context, in *RemoveCheckpointRequest, opts ...grpc.CallOption) (*RemoveCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveCheckpointResponse)
+	err := c.cc.Invoke(ctx, Checkpoints_Remove_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *checkpointsClient) Diff(ctx context.Context, in *DiffCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffCheckpointsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Checkpoints_ServiceDesc.Streams[1], Checkpoints_Diff_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DiffCheckpointsRequest, DiffCheckpointsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_DiffClient = grpc.ServerStreamingClient[DiffCheckpointsResponse]
+
+func (c *checkpointsClient) Restore(ctx context.Context, in *RestoreCheckpointRequest, opts ...grpc.CallOption) (*RestoreCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreCheckpointResponse)
+	err := c.cc.Invoke(ctx, Checkpoints_Restore_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// CheckpointsServer is the server API for Checkpoints service.
+// All implementations must embed UnimplementedCheckpointsServer
+// for forward compatibility.
+//
+// Checkpoints keeps states of the workdir's tree, tells how they differ, and brings them
+// back. Offered with the capability "checkpoints". Without a place for them, each call is
+// CLASS_UNSUPPORTED.
+//
+// The tree is the directory that was the workdir when the agent started. Paths in
+// requests and answers are relative to it; requests may also name absolute paths in it. A
+// checkpoint's id is the SHA-256 of what it consists of, in 64 hexadecimal digits: a
+// caller who keeps the id notices (CLASS_CHECKSUM) when anybody has changed the checkpoint,
+// as commands in the sandbox may. An id without a checkpoint is CLASS_NOT_EXIST. The calls
+// wait for each other.
+type CheckpointsServer interface {
+	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
+	// checkpoints take half of what is free at most: the oldest without a name go first, and
+	// without any the call is CLASS_NO_SPACE. Of more than 1000 the oldest go, those with a
+	// name last.
+	Create(context.Context, *CreateCheckpointRequest) (*CreateCheckpointResponse, error)
+	// List lists the checkpoints, the oldest first.
+	List(*ListCheckpointsRequest, grpc.ServerStreamingServer[ListCheckpointsResponse]) error
+	// Remove drops a checkpoint, and what only it has.
+	Remove(context.Context, *RemoveCheckpointRequest) (*RemoveCheckpointResponse, error)
+	// Diff tells how two checkpoints differ, or a checkpoint and what is in the tree now.
+	Diff(*DiffCheckpointsRequest, grpc.ServerStreamingServer[DiffCheckpointsResponse]) error
+	// Restore makes the tree, or some paths in it, what they were in a checkpoint, which it
+	// checks before it changes anything. It makes a checkpoint of what is there first. It
+	// removes only what is newer than the checkpoint. Protected paths, what was left out of
+	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
+	// goes on when the caller is gone; if the agent is killed, its next start completes
+	// the restore, or undoes it, before it serves.
+	Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error)
+	mustEmbedUnimplementedCheckpointsServer()
+}
+
+// UnimplementedCheckpointsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedCheckpointsServer struct{}
+
+func (UnimplementedCheckpointsServer) Create(context.Context, *CreateCheckpointRequest) (*CreateCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Create not implemented")
+}
+func (UnimplementedCheckpointsServer) List(*ListCheckpointsRequest, grpc.ServerStreamingServer[ListCheckpointsResponse]) error {
+	return status.Error(codes.Unimplemented, "method List not implemented")
+}
+func (UnimplementedCheckpointsServer) Remove(context.Context, *RemoveCheckpointRequest) (*RemoveCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Remove not implemented")
+}
+func (UnimplementedCheckpointsServer) Diff(*DiffCheckpointsRequest, grpc.ServerStreamingServer[DiffCheckpointsResponse]) error {
+	return status.Error(codes.Unimplemented, "method Diff not implemented")
+}
+func (UnimplementedCheckpointsServer) Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedCheckpointsServer) mustEmbedUnimplementedCheckpointsServer() {}
+func (UnimplementedCheckpointsServer) testEmbeddedByValue()                     {}
+
+// UnsafeCheckpointsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to CheckpointsServer will
+// result in compilation errors.
+type UnsafeCheckpointsServer interface {
+	mustEmbedUnimplementedCheckpointsServer()
+}
+
+func RegisterCheckpointsServer(s grpc.ServiceRegistrar, srv CheckpointsServer) {
+	// If the following call panics, it indicates UnimplementedCheckpointsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Checkpoints_ServiceDesc, srv)
+}
+
+func _Checkpoints_Create_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckpointsServer).Create(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Checkpoints_Create_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckpointsServer).Create(ctx, req.(*CreateCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Checkpoints_List_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListCheckpointsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CheckpointsServer).List(m, &grpc.GenericServerStream[ListCheckpointsRequest, ListCheckpointsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ListServer = grpc.ServerStreamingServer[ListCheckpointsResponse]
+
+func _Checkpoints_Remove_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckpointsServer).Remove(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Checkpoints_Remove_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckpointsServer).Remove(ctx, req.(*RemoveCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Checkpoints_Diff_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DiffCheckpointsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CheckpointsServer).Diff(m, &grpc.GenericServerStream[DiffCheckpointsRequest, DiffCheckpointsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_DiffServer = grpc.ServerStreamingServer[DiffCheckpointsResponse]
+
+func _Checkpoints_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckpointsServer).Restore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Checkpoints_Restore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckpointsServer).Restore(ctx, req.(*RestoreCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Checkpoints_ServiceDesc is the grpc.ServiceDesc for Checkpoints service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Checkpoints_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "podapi.v1.Checkpoints",
+	HandlerType: (*CheckpointsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Create",
+			Handler:    _Checkpoints_Create_Handler,
+		},
+		{
+			MethodName: "Remove",
+			Handler:    _Checkpoints_Remove_Handler,
+		},
+		{
+			MethodName: "Restore",
+			Handler:    _Checkpoints_Restore_Handler,
+		},
+	},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "List",
+			Handler:       _Checkpoints_List_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Diff",
+			Handler:       _Checkpoints_Diff_Handler,
+			ServerStreams: true,
+		},
+	},
+	Metadata: "podapi.proto",
+}

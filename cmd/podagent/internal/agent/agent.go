@@ -24,24 +24,25 @@ import (
 
 // Agent is the state that the services share.
 type Agent struct {
-	config     Config
-	fs         *fsops.FS
-	processes  *proc.Manager
-	confined   confine.Parts // the boundary of processes
-	activity   activity
-	rested     time.Time // the end of the activity after which it last rested
-	life       lifetime
-	uploads    uploads
-	gatherer   gatherer
-	disk       diskMeter
-	ports      ports
-	wayOut     *wayOut
-	fail       func(error) // ends the agent
-	keys       *keyring
-	assignment assignment
-	log        *slog.Logger
-	bootID     string
-	stopping   chan struct{} // closed when the shutdown begins
+	config      Config
+	fs          *fsops.FS
+	processes   *proc.Manager
+	confined    confine.Parts // the boundary of processes
+	activity    activity
+	rested      time.Time // the end of the activity after which it last rested
+	life        lifetime
+	uploads     uploads
+	gatherer    gatherer
+	disk        diskMeter
+	ports       ports
+	wayOut      *wayOut
+	fail        func(error) // ends the agent
+	keys        *keyring
+	assignment  assignment
+	checkpoints checkpoints
+	log         *slog.Logger
+	bootID      string
+	stopping    chan struct{} // closed when the shutdown begins
 
 	mu         sync.Mutex
 	configured []string // the variables of Configure
@@ -95,5 +96,6 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	pb.RegisterPortsServer(s, &portsService{Agent: a})
 	pb.RegisterEgressServer(s, &egressService{Agent: a})
 	pb.RegisterGitServer(s, &gitService{Agent: a})
+	pb.RegisterCheckpointsServer(s, &checkpointsService{Agent: a})
 	return s
 }

@@ -38,7 +38,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner", "stats", "egress"},
+		Capabilities:  s.capabilities(),
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -58,6 +58,15 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 			StdinWindowBytes: wire.StdinWindow,
 		},
 	}, nil
+}
+
+// capabilities are what the agent offers beyond the first version of the contract.
+func (a *Agent) capabilities() []string {
+	list := []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner", "stats", "egress"}
+	if a.checkpoints.store != nil {
+		list = append(list, "checkpoints")
+	}
+	return list
 }
 
 func isolationToProto(i isolation.Info) *pb.IsolationInfo {

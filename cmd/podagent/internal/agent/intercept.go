@@ -4,20 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// procErrors translates the errors of package proc, which knows no contract, to those
+// domainErrors translates the errors of packages proc and checkpoint, which know no contract, to those
 // of the contract.
-var procErrors = []struct{ from, to error }{
+var domainErrors = []struct{ from, to error }{
 	{proc.ErrConflict, wire.ErrConflict},
 	{proc.ErrStdinClosed, wire.ErrStdinClosed},
 	{proc.ErrStalled, wire.ErrStalled},
@@ -26,11 +30,17 @@ var procErrors = []struct{ from, to error }{
 	{proc.ErrReplaced, wire.ErrUnavailable},
 	{proc.ErrTooOld, wire.ErrExecExpired},
 	{proc.ErrShutdown, wire.ErrUnavailable},
+	// And those of package checkpoint.
+	{checkpoint.ErrNotFound, fs.ErrNotExist},
+	{checkpoint.ErrCorrupt, fsops.ErrChecksum},
+	{checkpoint.ErrTooLarge, syscall.EFBIG},
+	{checkpoint.ErrNoRoom, syscall.ENOSPC},
+	{fs.ErrInvalid, syscall.EINVAL},
 }
 
 // status returns a handler's error as it goes onto the wire.
 func status(err error) error {
-	for _, m := range procErrors {
+	for _, m := range domainErrors {
 		if errors.Is(err, m.from) {
 			err = &renamedError{error: err, is: m.to}
 			break

@@ -48,6 +48,21 @@ const (
 	gatherSteps = 24
 	gatherIdle  = 4
 	gatherStep  = time.Millisecond
+	// A list of globs or paths for a checkpoint has maxListed texts of maxListedBytes at most: each file is compared
+	// with each of them.
+	maxListed      = 1000
+	maxListedBytes = 64 << 10
+	// maxLeftBytes bounds each list of paths in an answer about a checkpoint, so that its lists fit into one message.
+	maxLeftBytes = 1 << 20
+	// maxName bounds the name of a checkpoint, as the contract does, maxWhy why a path was left as it is, and maxCount
+	// what callers believe of a number.
+	maxName  = 200
+	maxWhy   = 1 << 10
+	maxCount = 1 << 60
+	// maxDiffContent is the size of files up to which they are compared by lines, which takes some ten
+	// milliseconds, and maxDiffAnswer what a whole answer holds, which waits in memory.
+	maxDiffContent = 256 << 10
+	maxDiffAnswer  = 8 << 20
 	// diskWait is how long Stats waits for the file system of the workdir: more than any
 	// network takes whose server answers.
 	diskWait = time.Second

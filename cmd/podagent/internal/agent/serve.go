@@ -49,6 +49,8 @@ type Config struct {
 	// JournalDirs are directories on disk for the output of processes. The first that
 	// can be used is used: see [proc.Options].
 	JournalDirs []string
+	// Checkpoints, if not empty, is the directory of the workdir's checkpoints. It is not in the workdir.
+	Checkpoints string
 	// Alone says that the program does nothing else, so that its processes are
 	// protected from each other, and orphans reaped: see [proc.Options]. Serve
 	// must be called as [proc.Manager.ReapOrphans] must.
@@ -124,6 +126,7 @@ func Serve(ctx context.Context, config Config) error {
 	if err := a.takeAssignment(config.Assignment); err != nil {
 		config.Log.Warn("the assignment is not believed, so the agent awaits it again", "error", err)
 	}
+	a.openCheckpoints(ctx)
 	listeners, err := config.listeners(ctx)
 	if err != nil {
 		return err

@@ -25,7 +25,10 @@ import (
 	"log/slog"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podagent/podagent/pkg/podapi/isolation"
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // ErrUnavailable says that there cannot be what a mode names. [Unavailable] makes such errors.
@@ -69,7 +72,9 @@ type State struct {
 	Sockets []int // those that were opened, or in namespaces those over which connections are passed
 	Program int   // its own file, which need not have a path
 	Report  int   // where the stage mounts says what went wrong
-	Limits  Limits
+	// Store is the directory of the checkpoints, which has no path in the namespaces; 0 for none.
+	Store  int
+	Limits Limits
 	// Processes is how many its commands may be together, if resource limits limit them; else 0.
 	Processes int
 
@@ -100,7 +105,18 @@ func Inside() (*State, error) {
 	if s.Stage == mounts {
 		s.furnish()
 	}
+	if s.Store != 0 {
+		unix.CloseOnExec(s.Store) // no command inherits it
+	}
 	return s, s.dieWithParent()
+}
+
+// Checkpoints returns the path by which the program gets at the directory of its checkpoints, "" for none.
+func (s *State) Checkpoints() string {
+	if s.Store != 0 {
+		return procfs.DescriptorPath(s.Store)
+	}
+	return s.View.Checkpoints
 }
 
 // Files returns the sockets that the program has inherited. The caller closes them.

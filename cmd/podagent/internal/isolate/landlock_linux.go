@@ -61,7 +61,7 @@ func (v View) restrict(version int, program *os.File) error {
 	if err != nil {
 		return err
 	}
-	own, err := ofAgent()
+	own, err := v.ofAgent()
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,14 @@ func (v View) restrict(version int, program *os.File) error {
 // scopesVersion is the first version of Landlock that knows scopes.
 const scopesVersion = 6
 
-// ofAgent is what the agent needs besides the view: terminals, to give them to its commands, and the files
+// ofAgent is what the agent needs besides what its commands have: the checkpoints; terminals, to give them to its commands, and the files
 // of these in /proc, where it says whom the kernel is to kill first when memory runs out. Root could change
 // the machine by other files there.
-func ofAgent() ([]landlock.File, error) {
+func (v View) ofAgent() ([]landlock.File, error) {
 	var files []landlock.File
+	if v.Checkpoints != "" {
+		files = append(files, landlock.File{Path: v.Checkpoints, Access: landlock.Writable})
+	}
 	for _, path := range terminals {
 		files = append(files, landlock.File{Path: path, Access: landlock.Device})
 	}

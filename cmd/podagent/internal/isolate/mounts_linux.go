@@ -30,7 +30,7 @@ func (s *State) furnish() {
 // furnishAll returns the first error, which says whether the machine refuses what is tried.
 func (s *State) furnishAll() error {
 	for _, step := range []func() error{
-		newKeyring, s.buildRoot, upLoopback, nameHost,
+		newKeyring, s.keepStore, s.buildRoot, upLoopback, nameHost,
 		func() error { return os.Chdir(s.View.Workdir) }, func() error { return s.limit(isolation.Namespaces, 0) }, dropRights,
 	} {
 		if err := step(); err != nil {
@@ -38,6 +38,18 @@ func (s *State) furnishAll() error {
 		}
 	}
 	return nil
+}
+
+// keepStore keeps the directory of the checkpoints open, as a tree of its own that is mounted nowhere: commands have
+// no path to it, and nothing leads from it to the rest of the machine. It cannot be in memory with the workdir.
+func (s *State) keepStore() error {
+	if s.View.Checkpoints == "" || s.View.Ephemeral > 0 {
+		s.View.Checkpoints = ""
+		return nil
+	}
+	t, err := treeOf(landlock.File{Path: s.View.Checkpoints, Access: landlock.Writable})
+	s.Store = t.fd
+	return err
 }
 
 func nameHost() error {

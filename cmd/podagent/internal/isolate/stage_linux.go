@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +51,11 @@ func (s *State) become() error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return os.NewSyscallError("close_range", err)
 	}
-	for _, fd := range s.Sockets {
+	inherited := s.Sockets
+	if s.Store != 0 {
+		inherited = append(slices.Clone(inherited), s.Store)
+	}
+	for _, fd := range inherited {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 			return os.NewSyscallError("fcntl", err)
 		}

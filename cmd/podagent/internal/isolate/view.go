@@ -16,6 +16,8 @@ import (
 type View struct {
 	// Workdir, Home and Temp are absolute paths of directories that are the sandbox's own.
 	Workdir, Home, Temp string
+	// Checkpoints, if not empty, is the absolute path of a directory that the agent alone has, and not its commands.
+	Checkpoints string
 	// Readable are absolute paths that it can read, besides those of the system.
 	Readable []string
 	// Hidden are directories that are not there, even where they lie in paths of the system, such as a home below

@@ -1,0 +1,95 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// addContent adds what a file had and has. now says that eb describes what is in the tree.
+func (s *Store) addContent(d *Difference, ea, eb *entry, now bool, limit int64) {
+	if !isRegularOrNone(ea) || !isRegularOrNone(eb) {
+		return
+	}
+	var err error
+	if ea != nil {
+		d.Before, err = s.content(ea, limit)
+	}
+	switch {
+	case eb == nil || err != nil:
+	case now:
+		d.After, err = s.present(d.Path, eb, limit)
+	default:
+		d.After, err = s.content(eb, limit)
+	}
+	if err != nil {
+		d.Before, d.After, d.NoContent = nil, nil, err.Error()
+	}
+}
+
+func isRegularOrNone(e *entry) bool { return e == nil || e.kind == regular }
+
+var errHoles = errors.New("it has holes")
+
+// content returns the content of a file in a checkpoint.
+func (s *Store) content(e *entry, limit int64) ([]byte, error) {
+	if err := fits(e, limit); err != nil {
+		return nil, err
+	}
+	c := s.objects.coder()
+	defer s.objects.coders.Put(c)
+	content, err := s.objects.read(c, e.hash, limit)
+	return append([]byte{}, content...), err
+}
+
+func fits(e *entry, limit int64) error {
+	switch {
+	case e.flags&holes != 0:
+		return errHoles
+	case e.size > limit:
+		return fmt.Errorf("it has %d bytes, and the limit is %d", e.size, limit)
+	}
+	return nil
+}
+
+// present returns the content of a file in the tree, if it is still the one that a scan has found.
+func (s *Store) present(path string, e *entry, limit int64) ([]byte, error) {
+	if err := fits(e, limit); err != nil {
+		return nil, err
+	}
+	file, err := s.openBelow(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && Hash(sha256.Sum256(content)) != e.hash {
+		err = errMoved
+	}
+	return content, err
+}
+
+// openBelow opens a file of the tree, and follows no link. It waits for nobody.
+func (s *Store) openBelow(path string) (*os.File, error) {
+	dir, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
+	for err == nil {
+		name, rest, deeper := strings.Cut(path, "/")
+		flags := unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+		if deeper {
+			flags |= unix.O_DIRECTORY
+		}
+		var fd int
+		fd, err = openat(dir, name, flags)
+		unix.Close(dir)
+		if err == nil && !deeper {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		dir, path = fd, rest
+	}
+	return nil, err
+}

@@ -1,0 +1,66 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// List returns the checkpoints, the oldest first, without LeftOut and Moving. Manifests that are damaged are left out.
+func (s *Store) List(ctx context.Context) ([]Checkpoint, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return s.list()
+}
+
+func (s *Store) list() ([]Checkpoint, error) {
+	names, err := s.manifestNames()
+	if err != nil {
+		return nil, err
+	}
+	var list []Checkpoint
+	for _, name := range names {
+		id, err := ParseID(name)
+		if err != nil {
+			continue
+		}
+		if m, err := s.manifest(id); err == nil {
+			c := m.describe(id)
+			c.LeftOut, c.Moving = nil, nil
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b Checkpoint) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(string(a.ID), string(b.ID)))
+	})
+	return list, nil
+}
+
+// maxManifests bounds how many files are read among the manifests: many times what a store keeps.
+const maxManifests = 1 << 16
+
+// manifestNames returns the names of the manifests. Whoever can write to the store may have made more of them than
+// memory holds.
+func (s *Store) manifestNames() ([]string, error) {
+	dir, err := os.Open(filepath.Join(s.dir, manifestsDir))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxManifests + 1)
+	switch {
+	case err == io.EOF:
+		return nil, nil
+	case err == nil && len(names) > maxManifests:
+		return nil, fmt.Errorf("%w: the store has more than %d manifests", ErrTooLarge, maxManifests)
+	}
+	return names, err
+}
