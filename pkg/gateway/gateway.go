@@ -72,20 +72,21 @@ type Gateway struct {
 	names  map[string]string  // of the operations, by their patterns in mux
 	end    context.CancelFunc // of lookups
 
-	calls    *calls
-	loads    loads
-	visits   visits
-	failures *failures
-	books    books
-	held     *held
-	waysOut  *waysOut
-	lookups  *lookups // for strangers
-	linked   *lookups // for those with a link
-	streams  *openStreams
-	reach    reach
-	mcp      *mcpSessions
-	sweeper  sync.WaitGroup     // while this gateway may lead
-	endSweep context.CancelFunc // of the sweeper
+	calls        *calls
+	loads        loads
+	visits       visits
+	failures     *failures
+	books        books
+	held         *held
+	waysOut      *waysOut
+	lookups      *lookups // for strangers
+	linked       *lookups // for those with a link
+	streams      *openStreams
+	reach        reach
+	mcp          *mcpSessions
+	eventReaders chan struct{}      // slots: the cluster looks through the events of all for each
+	sweeper      sync.WaitGroup     // while this gateway may lead
+	endSweep     context.CancelFunc // of the sweeper
 
 	quiet     *log.Logger     // of what hostile servers do
 	sometimes *rate.Sometimes // logs that callers cannot be told
@@ -106,6 +107,7 @@ func New(o Options) *Gateway {
 		Options: o, domain: parseDomain(o.Domain, o.TLS), mux: http.NewServeMux(), end: end,
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), failing: newSometimes(), silence: silence,
+		eventReaders: make(chan struct{}, eventsAtOnce),
 	}
 	g.reach.ask = g.askLauncher
 	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
@@ -158,6 +160,7 @@ func (g *Gateway) addOperations() {
 	g.terminalOperations()
 	g.linkOperations()
 	g.statsOperations()
+	g.eventOperations()
 }
 
 // ServeHTTP implements [http.Handler].

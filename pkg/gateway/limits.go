@@ -42,6 +42,11 @@ const (
 	// list: a page shows what it has after that. idleAtOnce is how many a request asks at a time.
 	idleTime   = time.Second
 	idleAtOnce = 16
+	// eventsTime is how long events may take to be read, eventsAtOnce how many sandboxes' are read at a time, and
+	// eventTextLimit how much of each text is shown, in bytes: more than Kubernetes itself writes.
+	eventsTime     = 10 * time.Second
+	eventsAtOnce   = 4
+	eventTextLimit = 1 << 10
 	// openTime is how long a sandbox may take to be opened, also if it has to be resumed: what
 	// the launcher allows, and a minute. patience is how long a caller waits for that: most
 	// clients and proxies give up after a minute. retryAfter is when it should try again then.

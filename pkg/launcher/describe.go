@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -51,14 +48,6 @@ type Description struct {
 	Agent     *podapi.Info
 	Processes []podapi.ProcessInfo
 	AgentErr  error
-}
-
-// Event is something that the cluster reported about a pod.
-type Event struct {
-	Time            time.Time // when it last occurred
-	Count           int       // how often it occurred
-	Type            string    // Normal or Warning
-	Reason, Message string    // a word, and a sentence
 }
 
 // Describe returns what can be learned of a sandbox in any state. The agent stays idle.
@@ -207,25 +196,4 @@ func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) 
 		return "", err
 	}
 	return *lease.Spec.HolderIdentity, nil
-}
-
-// eventsOf returns the cluster's events about the pod, oldest first.
-func (c *cluster) eventsOf(ctx context.Context, pod *corev1.Pod) ([]Event, error) {
-	list, err := c.api.CoreV1().Events(c.namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
-		Limit:         maxEvents,
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return eventTime(a).Compare(eventTime(b)) })
-	events := make([]Event, len(list.Items))
-	for i, e := range list.Items {
-		count := int(e.Count)
-		if e.Series != nil {
-			count = int(e.Series.Count)
-		}
-		events[i] = Event{Time: eventTime(e).UTC(), Count: cmp.Or(count, 1), Type: e.Type, Reason: e.Reason, Message: e.Message}
-	}
-	return events, nil
 }

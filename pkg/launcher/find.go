@@ -21,9 +21,23 @@ func (k *Kubernetes) Find(ctx context.Context, id string) (Summary, error) {
 	return s, wrap("finding", id, err)
 }
 
-// findOne describes a sandbox by its pod, or else by its claim, also one of a newer form. Unlike
-// podOf it changes nothing and waits for no launch: what is under way is not there yet.
+// findOne describes a sandbox by its pod, or else by its claim, also one of a newer form.
 func (c *cluster) findOne(ctx context.Context, id string) (Summary, error) {
+	pod, claim, err := c.findObjects(ctx, id)
+	switch {
+	case err != nil:
+		return Summary{}, err
+	case pod != nil:
+		s := summaryOf(pod, nil)
+		s.usesOf(pod, claim)
+		return s, nil
+	}
+	return summaryOfClaim(claim), nil
+}
+
+// findObjects returns the pod of a sandbox, or else its claim; beside a pod the claim that the id holds, if
+// there is one. Unlike podOf it changes nothing and waits for no launch: what is under way is not there yet.
+func (c *cluster) findObjects(ctx context.Context, id string) (*corev1.Pod, *corev1.PersistentVolumeClaim, error) {
 	type result struct {
 		pod *corev1.Pod
 		err error
@@ -37,30 +51,22 @@ func (c *cluster) findOne(ctx context.Context, id string) (Summary, error) {
 	own := <-named
 	switch {
 	case heldErr != nil:
-		return Summary{}, heldErr
+		return nil, nil, heldErr
 	case own.err != nil:
-		return Summary{}, own.err
+		return nil, nil, own.err
 	case pod == nil && own.pod != nil && !isBeside(own.pod, claim):
 		pod = own.pod
 	}
 	if pod != nil {
-		if err := c.checkOurs(pod, id); err != nil {
-			return Summary{}, err
-		}
-		s := summaryOf(pod, nil)
-		s.usesOf(pod, claim)
-		return s, nil
+		return pod, claim, c.checkOurs(pod, id)
 	}
 	if claim == nil {
 		var err error
 		if claim, err = c.claim(ctx, podmeta.NameOf(id)); claim == nil {
-			return Summary{}, missing(err)
+			return nil, nil, missing(err)
 		}
 	}
-	if err := c.checkOurs(claim, id); err != nil {
-		return Summary{}, err
-	}
-	return summaryOfClaim(claim), nil
+	return nil, claim, c.checkOurs(claim, id)
 }
 
 // heldNow returns the pod that the id holds, or else the claim that it holds; nil if there is none,

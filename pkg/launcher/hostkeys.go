@@ -8,8 +8,7 @@ import (
 )
 
 // HostKeys returns the host keys of SSH servers for the sandboxes: one of each key of the identity, by
-// HKDF-SHA256. Serve with the first, and let clients accept all: a rotation has several. The error
-// is that of the cluster's configuration, or of reading the identity.
+// HKDF-SHA256. Serve with the first, and let clients accept all: a rotation has several.
 func (k *Kubernetes) HostKeys(ctx context.Context) ([]ed25519.PrivateKey, error) {
 	return k.derived(ctx, keys.Host)
 }

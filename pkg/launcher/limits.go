@@ -237,8 +237,10 @@ const (
 	// maxNodes is how many nodes are asked whether they support user namespaces: each
 	// takes some 20 KB. In a larger cluster it counts as unknown.
 	maxNodes = 100
-	// maxEvents is how many events of a pod are read, and shownEvents how many an
-	// error shows: the latest ones, which are the most relevant.
-	maxEvents   = 100
-	shownEvents = 5
+	// maxEvents is how many events of a pod are kept, and read at a time, and shownEvents how many an
+	// error shows: the latest ones, which are the most relevant. maxEventPages bounds how many are read: the
+	// cluster keeps those of an hour, and merges those that are alike.
+	maxEvents     = 100
+	shownEvents   = 5
+	maxEventPages = 10
 )

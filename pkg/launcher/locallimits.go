@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ResourceProcesses names the number of processes and threads, in Local.Limits.
+// ResourceProcesses names how many processes and threads, in Local.Limits.
 const ResourceProcesses corev1.ResourceName = "processes"
 
 // The smallest limits of a local sandbox, of which its agent needs a part, and the largest.

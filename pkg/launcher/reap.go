@@ -27,8 +27,8 @@ type ReapOptions struct {
 }
 
 // Reap deletes the sandboxes that nobody needs, and returns them sorted by id: those whose last
-// heartbeat is old, and whose agent has been idle for as long or is out of reach for half a
-// minute. A kept workspace stays. Pods may still end.
+// heartbeat is old, and whose agent has been idle for as long or is out of reach for 30 s.
+// A kept workspace stays. Pods may still end.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:
