@@ -25,8 +25,9 @@ type calls struct {
 // group is what calls have in common: as long as the token is the tenant's, they may go on.
 type group struct {
 	token, tenant string
-	digest        digest  // of a token that is not known, in place of it
-	ssh           *SSHKey // of a connection of SSH, in place of both
+	digest        digest    // of a token that is not known, in place of it
+	ssh           *SSHKey   // of a connection of SSH, in place of both
+	rights        SSHCaller // what this one was let in with, and lasts as long as
 }
 
 // Why calls end. Who waits for what such a call had begun takes it for one whose caller has left.
@@ -101,11 +102,7 @@ func (c *calls) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	for _, g := range c.current() {
-		caller, err := c.whose(ctx, g)
-		if err == nil && caller.Tenant != g.tenant {
-			err = ErrUnknownToken
-		}
-		c.judge(g, err)
+		c.judge(g, c.isStill(ctx, g))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

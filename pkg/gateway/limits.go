@@ -243,4 +243,11 @@ const (
 	visitChannels  = 128
 	// paceTime is how long a call of such a connection waits for its tenant's rate to allow it.
 	paceTime = 30 * time.Second
+	// A deed of such a connection, as a file that it reads in pieces, is one call to the rate for each deedParts
+	// pieces, or deedBytes, of which 64 pieces of 256 KiB have as many.
+	deedParts = 64
+	deedBytes = 16 << 20
+	// knowTime is how long such a connection tries to learn of an agent before it makes a call of that. A
+	// sandbox that is open answers in milliseconds.
+	knowTime = 5 * time.Second
 )

@@ -58,6 +58,30 @@ type load struct {
 func (l *loads) enter(tenant string, p Policy) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	of := l.of(tenant, p)
+	if of.underWay >= cmp.Or(p.Streams, defaultStreams) {
+		return nil, tooMany("streams", "the tenant has as many requests under way at this gateway as it may", time.Second)
+	}
+	if err := of.pay(); err != nil {
+		return nil, err
+	}
+	of.underWay++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		of.underWay--
+	}, nil
+}
+
+// pay takes a request of the tenant's rate for more of one that is under way.
+func (l *loads) pay(tenant string, p Policy) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of(tenant, p).pay()
+}
+
+// of returns what a tenant does, with the rate that it has now. It is called with mu.
+func (l *loads) of(tenant string, p Policy) *load {
 	of := l.byTenant[tenant]
 	if of == nil {
 		of = &load{rate: rate.NewLimiter(p.Rate.limit())}
@@ -68,18 +92,15 @@ func (l *loads) enter(tenant string, p Policy) (leave func(), err error) {
 		of.rate.SetLimit(limit)
 		of.rate.SetBurst(burst)
 	}
-	if of.underWay >= cmp.Or(p.Streams, defaultStreams) {
-		return nil, tooMany("streams", "the tenant has as many requests under way at this gateway as it may", time.Second)
+	return of
+}
+
+// pay takes a request of the rate.
+func (l *load) pay() error {
+	if wait := waitFor(l.rate); wait > 0 {
+		return tooMany("rate", "the tenant sends more requests to this gateway than it may", wait)
 	}
-	if wait := waitFor(of.rate); wait > 0 {
-		return nil, tooMany("rate", "the tenant sends more requests to this gateway than it may", wait)
-	}
-	of.underWay++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		of.underWay--
-	}, nil
+	return nil
 }
 
 // waitFor takes an event from a limiter. If there is none, it returns how long it takes to the
@@ -108,12 +129,22 @@ func newFailures() *failures {
 	return f
 }
 
-// of returns the counter for a request's address: for IPv6, for the network that a host has.
+// of returns the counter for a request's host.
 func (f *failures) of(r *http.Request) *rate.Limiter {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().Is6() {
-		network, _ := addr.Prefix(64)
-		host = network.String()
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = HostOf(addr).String()
 	}
 	return f.counts[maphash.String(f.seed, host)%failureCounts]
+}
+
+// HostOf returns what stands for the host that has an address: this, or for IPv6 the network of 64 bits that a
+// host has for itself.
+func HostOf(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		network, _ := addr.Prefix(64)
+		return network.Addr()
+	}
+	return addr
 }

@@ -150,13 +150,25 @@ func (g *Gateway) keyring() keyring {
 	return ring
 }
 
+// isStill returns nil if calls of a group may go on, and [ErrUnknownToken] if they may not.
+func (c *calls) isStill(ctx context.Context, of group) error {
+	if of.ssh != nil {
+		caller, err := c.tenants.(sshTenants).sshCaller(*of.ssh)
+		if err == nil && caller != of.rights {
+			err = ErrUnknownToken
+		}
+		return err
+	}
+	caller, err := c.whose(ctx, of)
+	if err == nil && caller.Tenant != of.tenant {
+		err = ErrUnknownToken
+	}
+	return err
+}
+
 // whose is [Tenants].Caller for what a caller is known by.
 func (c *calls) whose(ctx context.Context, of group) (Caller, error) {
-	switch {
-	case of.ssh != nil:
-		caller, err := c.tenants.(sshTenants).sshCaller(*of.ssh)
-		return caller.Caller, err
-	case of.token != "":
+	if of.token != "" {
 		return c.tenants.Caller(ctx, of.token)
 	}
 	return c.tenants.(keyring).byDigest(of.digest)

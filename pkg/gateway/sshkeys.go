@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -156,9 +157,12 @@ func (k *sshKeys) callerByCert(cert *ssh.Certificate, from netip.Addr) (found SS
 	return found, nil
 }
 
-// checkCert says what is wrong with a certificate: its time, its signature, or an option that must be
-// obeyed and is not known here, such as force-command.
+// checkCert says what is wrong with a certificate: its time, its signature, also if that is by SHA-1, or an
+// option that must be obeyed and is not known here, such as force-command.
 func checkCert(cert *ssh.Certificate, principal string) error {
+	if cert.Signature == nil || !slices.Contains(SSHAlgorithms(), cert.Signature.Format) {
+		return errors.New("the signature is by an algorithm that is not taken")
+	}
 	checker := ssh.CertChecker{SupportedCriticalOptions: []string{sourceAddress}}
 	return checker.CheckCert(principal, cert)
 }

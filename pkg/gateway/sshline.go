@@ -45,7 +45,7 @@ func parseSSHLine(tenant, text string) (*sshLine, error) {
 		return nil, err
 	}
 	l := &sshLine{tenant: tenant, key: key, name: cmp.Or(strings.TrimSpace(comment), ssh.FingerprintSHA256(key))}
-	if len(l.name) > nameTextLimit || strings.ContainsFunc(l.name, unicode.IsControl) {
+	if notText(l.name) {
 		return nil, fmt.Errorf("a comment has more than %d bytes, or is not text", nameTextLimit)
 	}
 	authority := false

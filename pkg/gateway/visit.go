@@ -47,7 +47,7 @@ func (g *Gateway) VisitBySSH(ctx context.Context, shown SSHKey) (*Visit, error) 
 	v := &Visit{g: g, caller: caller, from: shown.From.String()}
 	counted, done := g.streams.count(ctx)
 	v.valid, v.cancel = context.WithCancelCause(counted)
-	of := group{ssh: &shown, tenant: caller.Tenant}
+	of := group{ssh: &shown, rights: caller}
 	g.calls.add(of, v)
 	v.end = sync.OnceFunc(func() {
 		g.calls.remove(of, v)
@@ -77,8 +77,8 @@ func (v *Visit) End() { v.end() }
 // Caller returns who the client is.
 func (v *Visit) Caller() SSHCaller { return v.caller }
 
-// Valid returns a context that ends when the connection must: its key counts no longer, or the gateway
-// ends. From then on the calls that can begin send signals, or go on with a command whose connection was
+// Valid returns a context that ends when the connection must: its key counts no longer, or opens other things
+// than it did, or the gateway ends. From then on the calls that can begin send signals, or go on with a command whose connection was
 // cut. Commands that run are left to who has started them: they get no signal by themselves.
 func (v *Visit) Valid() context.Context { return v.valid }
 

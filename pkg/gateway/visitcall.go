@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -130,9 +130,14 @@ func (c *visitCall) outlast() error {
 	return context.Cause(c.conn.valid)
 }
 
-// enter counts a call among those of its tenant, unless it winds up and the visit has ended. If the tenant
-// calls too often, it waits: clients of SSH do not know how to come again.
+// enter counts a call among those of its tenant, unless it winds up and the visit has ended.
 func (c *visitConn) enter(ctx context.Context, windsUp bool) (leave func(), err error) {
+	return c.pace(ctx, windsUp, func(p Policy) (func(), error) { return c.g.loads.enter(c.caller.Tenant, p) })
+}
+
+// pace takes what the tenant may have. If the tenant calls too often, it waits: clients of SSH do not know how
+// to come again.
+func (c *visitConn) pace(ctx context.Context, windsUp bool, take func(Policy) (func(), error)) (leave func(), err error) {
 	for until := time.Now().Add(paceTime); ; {
 		if c.valid.Err() != nil && windsUp {
 			return func() {}, nil
@@ -144,7 +149,7 @@ func (c *visitConn) enter(ctx context.Context, windsUp bool) (leave func(), err 
 		if err != nil {
 			return nil, c.g.untold(err)
 		}
-		leave, err = c.g.loads.enter(c.caller.Tenant, policy)
+		leave, err = take(policy)
 		wait, ok := errors.AsType[*busy](err)
 		if !ok || wait.class != "rate" || time.Now().Add(wait.wait).After(until) {
 			return leave, err
@@ -194,44 +199,22 @@ func (c *visitCall) leave() {
 	})
 }
 
-type deedKey struct{}
-
-// deed is what several calls are together, such as the reads of a file that is open.
-type deed struct {
-	ctx context.Context
-
-	mu   sync.Mutex
-	call *visitCall // the first
-	of   string     // its method and paths
-}
-
-// WithDeed returns a context whose calls of one method, on the same paths, are one act for observers, and one
-// of the tenant's streams. It ends with ctx.
-func WithDeed(ctx context.Context) context.Context {
-	return context.WithValue(ctx, deedKey{}, &deed{ctx: ctx})
-}
-
-// deed begins a call that may be part of a deed.
-func (c *visitConn) deed(ctx context.Context, operation string, what asked, method string) (*visitCall, error) {
-	d, ok := ctx.Value(deedKey{}).(*deed)
-	if !ok || d.ctx.Err() != nil {
-		return c.begin(ctx, operation, what, false)
+// know asks the agent about itself, if the sandbox is there and awake. A client of podapi asks that by itself
+// before its first call: nobody has made a call, so that it is no act, and takes nothing of the rate. It reports
+// false if it must be a call as others are: one that fails, or wakes the sandbox.
+func (c *visitConn) know(ctx context.Context, args, reply any, opts []grpc.CallOption) bool {
+	if c.valid.Err() != nil || CheckName(c.name) != nil {
+		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	of := strings.Join(slices.Concat([]string{method}, what.Paths), "\x00")
-	if d.call == nil {
-		first, err := c.begin(context.WithoutCancel(ctx), operation, what, false)
-		if err != nil {
-			return nil, err
-		}
-		d.call, d.of = first, of
-		context.AfterFunc(d.ctx, first.leave)
+	call := &visitCall{conn: c, end: func() {}}
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callerKey{}, c.caller.Caller), knowTime)
+	defer cancel()
+	call.bind(ctx, false)
+	defer call.leave()
+	s, err := c.g.held.get(call.ctx, launcherID(c.caller.Tenant, c.name), false)
+	if err != nil {
+		return false
 	}
-	if d.of != of {
-		return c.begin(ctx, operation, what, false)
-	}
-	part := &visitCall{conn: c, act: d.call.act, end: func() {}}
-	part.bind(context.WithValue(context.WithValue(ctx, callerKey{}, c.caller.Caller), actKey{}, d.call.act), false)
-	return part, nil
+	call.held = s
+	return s.sandbox.Conn().Invoke(call.ctx, pb.Agent_Info_FullMethodName, args, reply, opts...) == nil
 }

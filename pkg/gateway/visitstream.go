@@ -14,10 +14,14 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Invoke implements [grpc.ClientConnInterface].
 func (c *visitConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if method == pb.Agent_Info_FullMethodName && c.know(ctx, args, reply, opts) {
+		return nil
+	}
 	call, err := c.call(ctx, method, args)
 	if err != nil {
 		return err
@@ -85,6 +89,7 @@ func (s *visitStream) begin(first any) {
 			return
 		}
 		if s.call, s.failed = s.conn.call(s.ctx, s.method, first); s.failed != nil {
+			s.failed = notSent(s.failed)
 			return
 		}
 		held, err := s.call.hold()
@@ -95,11 +100,21 @@ func (s *visitStream) begin(first any) {
 			err = s.call.outlast() // what a client has started gets a signal when the visit has ended
 		}
 		if err != nil {
-			s.failed = s.finish(err)
+			s.failed = notSent(s.finish(err))
 			return
 		}
 		context.AfterFunc(s.call.ctx, func() { s.finish(context.Cause(s.call.ctx)) })
 	})
+}
+
+// notSent returns the error of a call that the agent knows nothing of. If that came without more words, clients
+// would take it for a cut, and try for minutes to find out whether a command has started.
+func notSent(err error) error {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.Unavailable || wire.Detail(err) != nil {
+		return err
+	}
+	return withDetails(s, &pb.Error{Class: pb.Class_CLASS_UNAVAILABLE, Message: s.Message()}).Err()
 }
 
 // finish ends the call by err, io.EOF for a good end. The first time counts.

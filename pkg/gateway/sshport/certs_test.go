@@ -1,6 +1,9 @@
 package sshport_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/podagent/podagent/pkg/gateway"
 )
 
 // certify has OpenSSH's ssh-keygen make a certificate for a key, by an authority's key. It returns a
@@ -106,5 +111,32 @@ func TestCertificatesThatDoNotCount(t *testing.T) {
 	}
 	if out, err := session.Output("echo in"); string(out) != "in\n" {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// plainSigner signs by the algorithm that the type of its key is named for: for RSA that is by SHA-1.
+type plainSigner struct{ ssh.Signer }
+
+func TestCertificateThatIsSignedBySHA1DoesNotCount(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := ssh.NewSignerFromSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.setKeys("", []string{`cert-authority,principals="dev" ` + key{Signer: authority}.line("authority")}, nil)
+	for format, by := range map[string]ssh.Signer{ssh.KeyAlgoRSASHA256: authority, ssh.KeyAlgoRSA: plainSigner{authority}} {
+		cert := &ssh.Certificate{Key: d.ann.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"dev"}, ValidBefore: ssh.CertTimeInfinity}
+		if err := cert.SignCert(rand.Reader, by); err != nil || cert.Signature.Format != format {
+			t.Fatalf("signing by %s: %v, %v", format, cert.Signature, err)
+		}
+		_, err := d.gateway.SSHCaller(gateway.SSHKey{Key: cert, From: netip.MustParseAddr("127.0.0.1")})
+		if counts := err == nil; counts != (format == ssh.KeyAlgoRSASHA256) {
+			t.Errorf("signed by %s: %v", format, err)
+		}
 	}
 }

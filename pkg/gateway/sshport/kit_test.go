@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,6 +81,12 @@ type door struct {
 
 func newDoor(t testing.TB) *door {
 	t.Helper()
+	return newDoorWith(t, func(*sshport.Port) {})
+}
+
+// newDoorWith is newDoor with a port that set has changed before it serves.
+func newDoorWith(t testing.TB, set func(*sshport.Port)) *door {
+	t.Helper()
 	d := &door{TB: t, recorder: &recorder{}, ann: newKey(t), bob: newKey(t), host: newKey(t), launcher: launchertest.Local(t)}
 	d.keys = filepath.Join(t.TempDir(), "keys.yaml")
 	d.setKeys("", []string{d.ann.line("ann")}, []string{d.bob.line("bob")})
@@ -90,6 +97,7 @@ func newDoor(t testing.TB) *door {
 	}
 	d.address = listener.Addr().String()
 	d.port = &sshport.Port{Gateway: d.gateway, HostKeys: []ssh.Signer{d.host}}
+	set(d.port)
 	served := make(chan error, 1)
 	go func() { served <- d.port.Serve(listener) }()
 	t.Cleanup(func() {
@@ -184,6 +192,18 @@ func (d *door) connected(k ssh.Signer, user string) *ssh.Client {
 	}
 	d.Cleanup(func() { c.Close() })
 	return c
+}
+
+// acts returns the ends of all acts, once there are so many.
+func (r *recorder) acts(t testing.TB, count int) (all []ending) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d acts", count), func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		all = slices.Clone(r.ended)
+		return len(all) >= count
+	})
+	return all
 }
 
 // await waits until the condition holds.

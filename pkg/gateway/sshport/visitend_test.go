@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,11 +77,11 @@ func TestNoCommandStartsWhenTheKeyCountsNoLonger(t *testing.T) {
 func TestCommandThatWaitsForTheRateEndsWithItsVisit(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	rate := "    rate: {requests_per_second: 0.04, burst: 2}\n"
+	rate := "    rate: {requests_per_second: 0.04, burst: 1}\n"
 	d.setKeys(rate, []string{d.ann.line("ann")}, nil)
 	v := d.visit()
 	box := v.Sandbox("box")
-	if err := box.Command(t.Context(), "true").Run(); err != nil {
+	if err := box.Command(t.Context(), "true").Run(); err != nil { // which is what the rate has
 		t.Fatal(err)
 	}
 	waits := make(chan error, 1)
@@ -92,5 +93,16 @@ func TestCommandThatWaitsForTheRateEndsWithItsVisit(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(d.box.Workdir, "ran")); err == nil {
 		t.Error("it ran")
+	}
+}
+
+func TestConnectionEndsWhenItsKeyOpensOtherThings(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	client := d.connected(d.ann, "box")
+	d.setKeys("", []string{"restrict " + d.ann.line("ann")}, nil)
+	_ = client.Wait()
+	if conn, err := d.connected(d.ann, "box").Dial("tcp", d.address); err == nil || !strings.Contains(err.Error(), "no ports") {
+		t.Errorf("a port: %v, %v", conn, err)
 	}
 }
