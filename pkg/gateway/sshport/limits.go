@@ -20,6 +20,9 @@ const (
 	refusalTime = 5 * time.Second
 	// acceptPause is how long no connection is accepted after an error, such as of too many open files.
 	acceptPause = 100 * time.Millisecond
-	// defaultConnections is how many clients that were let in there may be, unless the Port says otherwise.
-	defaultConnections = 1024
+	// maxConnections is how many clients that were let in there may be.
+	maxConnections = 1024
+	// maxRefusals is how many clients are told at a time why they may not stay. Most open a channel at once,
+	// and leave.
+	maxRefusals = 64
 )

@@ -25,20 +25,20 @@ type Port struct {
 	// HostKeys are those that clients pin, the same at all gateways. A client learns of the first that
 	// it knows the type of.
 	HostKeys []ssh.Signer
-	// MaxConnections bounds those of clients that were let in. Zero is 1024.
-	MaxConnections int
-	Log            *slog.Logger // gets who is let in, and why clients leave; nil discards it
+	Log      *slog.Logger // gets who is let in, and why clients leave; nil discards it
 
-	logins logins
+	logins   logins
+	refusals refusals
+	served   sync.WaitGroup
+
 	mu     sync.Mutex
 	in     int // connections of clients that were let in
-	served sync.WaitGroup
+	places int // how many there may be; zero is maxConnections
 }
 
 // Serve serves until the listener fails, or is closed, which is no error. What connections there are
 // then go on: see [Port.Wait].
 func (p *Port) Serve(l net.Listener) error {
-	config := p.config()
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -50,8 +50,8 @@ func (p *Port) Serve(l net.Listener) error {
 			continue
 		}
 		from := addressOf(conn)
-		done := p.logins.begin(conn, from)
-		p.served.Go(func() { p.serve(conn, from, config, done) })
+		counts := p.logins.begin(conn, from)
+		p.served.Go(func() { p.serve(conn, from, counts) })
 	}
 }
 
@@ -64,16 +64,16 @@ func addressOf(conn net.Conn) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// config says how clients log in: by keys alone. The name that a client gives is not looked at before.
-func (p *Port) config() *ssh.ServerConfig {
+// config says how a client logs in: by keys alone. The name that it gives is not looked at before.
+func (p *Port) config(from netip.Addr, counts *loginConn) *ssh.ServerConfig {
 	c := &ssh.ServerConfig{
 		ServerVersion: "SSH-2.0-podagent", MaxAuthTries: loginTries, PublicKeyAuthAlgorithms: gateway.SSHAlgorithms(),
-		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			at, _ := netip.ParseAddrPort(meta.RemoteAddr().String())
-			shown := gateway.SSHKey{Key: key, From: at.Addr().Unmap()}
+		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			shown := gateway.SSHKey{Key: key, From: from}
 			if _, err := p.Gateway.SSHCaller(shown); err != nil {
 				return nil, err
 			}
+			counts.shows()
 			return &ssh.Permissions{ExtraData: map[any]any{shownKey{}: shown}}, nil
 		},
 	}
@@ -85,11 +85,11 @@ func (p *Port) config() *ssh.ServerConfig {
 
 type shownKey struct{}
 
-// serve serves one connection until it ends.
-func (p *Port) serve(conn net.Conn, from netip.Addr, config *ssh.ServerConfig, done func()) {
+// serve serves one connection until it ends. A tenant that has as many as it may takes no place of others.
+func (p *Port) serve(conn net.Conn, from netip.Addr, counts *loginConn) {
 	defer conn.Close()
-	client, channels, requests, err := login(conn, config)
-	done()
+	client, channels, requests, err := login(conn, p.config(from, counts))
+	counts.done()
 	if err != nil {
 		p.log().Debug("a client was not let in", "from", from, "error", err)
 		if _, tried := errors.AsType[*ssh.ServerAuthError](err); tried {
@@ -100,18 +100,19 @@ func (p *Port) serve(conn net.Conn, from netip.Addr, config *ssh.ServerConfig, d
 	defer client.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	leave, ok := p.enter()
-	if !ok {
-		p.refuse(ctx, client, channels, requests, gateway.Fail(http.StatusTooManyRequests, "streams", "the gateway has as many connections as it may"))
-		return
-	}
-	defer leave()
 	visit, err := p.Gateway.VisitBySSH(ctx, client.Permissions.ExtraData[shownKey{}].(gateway.SSHKey))
 	if err != nil {
-		p.refuse(ctx, client, channels, requests, err)
+		p.refuse(conn, client, channels, requests, err)
 		return
 	}
 	defer visit.End()
+	leave, ok := p.enter()
+	if !ok {
+		visit.End()
+		p.refuse(conn, client, channels, requests, errPlaces)
+		return
+	}
+	defer leave()
 	caller := visit.Caller()
 	log := p.log().With("tenant", caller.Tenant, "key", caller.Key, "from", from, "for", client.User()[:min(len(client.User()), maxLogged)])
 	log.Info("a client was let in")
@@ -154,7 +155,7 @@ var errChannels = errors.New("the tenant has as many channels open at this gatew
 func (p *Port) enter() (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.in >= cmp.Or(p.MaxConnections, defaultConnections) {
+	if p.in >= cmp.Or(p.places, maxConnections) {
 		return nil, false
 	}
 	p.in++
@@ -163,22 +164,6 @@ func (p *Port) enter() (leave func(), ok bool) {
 		defer p.mu.Unlock()
 		p.in--
 	}, true
-}
-
-// refuse tells a client why it may not stay: that takes a channel, which clients soon open.
-func (p *Port) refuse(ctx context.Context, client *ssh.ServerConn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request, why error) {
-	failure := p.Gateway.FailureOf(ctx, why)
-	p.Gateway.TurnAway(ctx, failure.Status, failure.Class)
-	late := time.AfterFunc(refusalTime, func() { client.Close() })
-	defer late.Stop()
-	go ssh.DiscardRequests(requests)
-	if opened, ok := <-channels; ok {
-		_ = opened.Reject(ssh.ResourceShortage, failure.Text) // the client may be gone
-	}
-	client.Close()
-	for opened := range channels {
-		_ = opened.Reject(ssh.ResourceShortage, failure.Text)
-	}
 }
 
 func (p *Port) log() *slog.Logger { return cmp.Or(p.Log, slog.New(slog.DiscardHandler)) }

@@ -43,65 +43,90 @@ func TestCommandBySSHIsRunAndAudited(t *testing.T) {
 	}
 }
 
-func TestToolsOfOpenSSHWork(t *testing.T) {
-	needs(t, "ssh", "scp", "sftp", "rsync", "git")
-	t.Parallel()
-	d := newDoor(t)
-	dir := t.TempDir()
-	data := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
-	file := filepath.Join(dir, "data")
-	if err := os.WriteFile(file, data, 0o640); err != nil {
+// tools are programs that use a door's port, and a file that they move.
+type tools struct {
+	*door
+	dir, file string
+	data      []byte
+	options   []string
+}
+
+func newTools(t *testing.T, programs ...string) *tools {
+	t.Helper()
+	needs(t, programs...)
+	w := &tools{door: newDoor(t), dir: t.TempDir(), data: bytes.Repeat([]byte("0123456789abcdef"), 100_000)}
+	w.options, w.file = w.door.options(w.ann), filepath.Join(w.dir, "data")
+	if err := os.WriteFile(w.file, w.data, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	options := d.options(d.ann)
-	remote := "box@127.0.0.1:"
-	do := func(program string, args ...string) {
-		t.Helper()
-		if out, said, status := d.run("", program, args...); status != 0 {
-			t.Errorf("%s %q: %d, %s%s", program, args, status, out, said)
-		}
+	return w
+}
+
+// do runs a program that must succeed.
+func (w *tools) do(program string, args ...string) {
+	w.Helper()
+	if out, said, status := w.run("", program, args...); status != 0 {
+		w.Errorf("%s %q: %d, %s%s", program, args, status, out, said)
 	}
-	copied := func(path string) {
-		t.Helper()
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s: %d bytes, %v", path, len(got), err)
-		}
+}
+
+// copied checks that a file has what the first one has.
+func (w *tools) copied(path string) {
+	w.Helper()
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, w.data) {
+		w.Errorf("%s: %d bytes, %v", path, len(got), err)
 	}
-	do("scp", slices.Concat(options, []string{file, remote + "by-scp"})...)
-	copied(filepath.Join(d.box.Workdir, "by-scp"))
-	do("scp", slices.Concat(options, []string{remote + "by-scp", filepath.Join(dir, "back")})...)
-	copied(filepath.Join(dir, "back"))
-	if reads := d.of(t, "ssh.files/Read", 1); len(reads) != 1 || reads[0].Out < int64(len(data)) {
+}
+
+// shell returns the command by which programs start ssh.
+func (w *tools) shell() string { return "ssh " + strings.Join(w.options, " ") }
+
+const remote = "box@127.0.0.1:"
+
+func TestFilesGoByScpAndSftpAndAreAudited(t *testing.T) {
+	t.Parallel()
+	w := newTools(t, "scp", "sftp")
+	w.do("scp", slices.Concat(w.options, []string{w.file, remote + "by-scp"})...)
+	w.copied(filepath.Join(w.box.Workdir, "by-scp"))
+	w.do("scp", slices.Concat(w.options, []string{remote + "by-scp", filepath.Join(w.dir, "back")})...)
+	w.copied(filepath.Join(w.dir, "back"))
+	if reads := w.of(t, "ssh.files/Read", 1); len(reads) != 1 || reads[0].Out < int64(len(w.data)) {
 		t.Errorf("one file that was read is %d acts: %+v", len(reads), reads)
 	}
-	if write := d.of(t, "ssh.files/Write", 1)[0]; write.In < int64(len(data)) || len(write.Paths) != 1 || !strings.HasSuffix(write.Paths[0], "/by-scp") {
+	if write := w.of(t, "ssh.files/Write", 1)[0]; write.In < int64(len(w.data)) || len(write.Paths) != 1 || !strings.HasSuffix(write.Paths[0], "/by-scp") {
 		t.Errorf("a write: %+v", write)
 	}
+	if out, said, status := w.run("rename by-scp renamed\nrm renamed\n", "sftp", append(w.options, "-b", "-", "box@127.0.0.1")...); status != 0 {
+		t.Errorf("sftp: %s%s", out, said)
+	}
+	if act := w.of(t, "ssh.files/Remove", 1)[0]; !strings.HasSuffix(act.Paths[0], "/renamed") {
+		t.Errorf("a removal: %+v", act)
+	}
+}
 
-	shell := "ssh " + strings.Join(options, " ")
-	do("rsync", "-a", "-e", shell, dir+"/", remote+"tree/")
-	copied(filepath.Join(d.box.Workdir, "tree/data"))
-	out, said, status := d.run("", "rsync", "-ai", "--delete", "-e", shell, dir+"/", remote+"tree/")
+func TestTreeGoesByRsyncAndASecondTimeWithoutAChange(t *testing.T) {
+	t.Parallel()
+	w := newTools(t, "ssh", "rsync")
+	w.do("rsync", "-a", "-e", w.shell(), w.dir+"/", remote+"tree/")
+	w.copied(filepath.Join(w.box.Workdir, "tree/data"))
+	out, said, status := w.run("", "rsync", "-ai", "--delete", "-e", w.shell(), w.dir+"/", remote+"tree/")
 	if out != "" || status != 0 {
 		t.Errorf("the second time: %q, %s, %d", out, said, status)
 	}
+}
 
-	if out, said, status := d.run("rename by-scp renamed\nrm renamed\n", "sftp", append(options, "-b", "-", "box@127.0.0.1")...); status != 0 {
-		t.Errorf("sftp: %s%s", out, said)
-	}
-	if act := d.of(t, "ssh.files/Remove", 1)[0]; !strings.HasSuffix(act.Paths[0], "/renamed") {
-		t.Errorf("a removal: %+v", act)
-	}
-
-	if _, said, status := d.ssh(d.ann, "box", "git init -q --bare repo.git"); status != 0 {
+func TestRepositoryIsClonedAndPushedTo(t *testing.T) {
+	t.Parallel()
+	w := newTools(t, "ssh", "git")
+	if _, said, status := w.ssh(w.ann, "box", "git init -q --bare repo.git"); status != 0 {
 		t.Fatal(said)
 	}
-	by := "core.sshCommand=" + shell
-	clone := filepath.Join(dir, "clone")
-	do("git", "-c", by, "clone", "-q", remote+"repo.git", clone)
-	do("git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
-	do("git", "-C", clone, "-c", by, "push", "-q", "origin", "HEAD:main")
-	if out, _, _ := d.ssh(d.ann, "box", "git -C repo.git log --format=%s main"); out != "first\n" {
+	by := "core.sshCommand=" + w.shell()
+	clone := filepath.Join(w.dir, "clone")
+	w.do("git", "-c", by, "clone", "-q", remote+"repo.git", clone)
+	w.do("git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
+	w.do("git", "-C", clone, "-c", by, "push", "-q", "origin", "HEAD:main")
+	if out, _, _ := w.ssh(w.ann, "box", "git -C repo.git log --format=%s main"); out != "first\n" {
 		t.Errorf("pushed: %q", out)
 	}
 }
