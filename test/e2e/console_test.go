@@ -66,7 +66,7 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 		// The others do not depend on where a sandbox runs.
 		Only: []string{
 			"login with a wrong key", "login with a key", "list", "a command and its live output", "signals", "files", "hostile names of files", "upload by drop", "changes to files", "changes after a connection that broke",
-			"a link to the terminal starts nothing", "terminal", "terminal after a reload, with its screen", "terminals that run are listed", "terminal over a connection that broke", "end of a terminal", "details", "pause, resume and extend", "end of a sandbox", "logout",
+			"a link to the terminal starts nothing", "terminal", "terminal after a reload, with its screen", "terminals that run are listed", "terminal over a connection that broke", "end of a terminal", "details", "events", "pause, resume and extend", "end of a sandbox", "logout",
 		},
 	})
 }

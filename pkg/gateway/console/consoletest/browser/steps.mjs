@@ -71,6 +71,8 @@ export const steps = {
     const row = t.page.getByRole("row", { name: new RegExp(t.plan.sandbox) });
     await row.getByText("running").waitFor();
     await row.getByText("team=red").waitFor();
+    await row.getByRole("cell", { name: "acme", exact: true }).waitFor(); // the owner
+    await row.getByRole("cell", { name: /^\d+ (s|min|h)$/ }).nth(t.plan.pods ? 2 : 1).waitFor(); // the age, the end of a pod, and the idle time
     await check(t, "the list");
     await t.page.keyboard.press("/");
     await t.page.keyboard.type("no such sandbox");
@@ -330,7 +332,19 @@ export const steps = {
     await inSandbox(t, "details");
     await t.page.getByText("running").first().waitFor();
     await t.page.locator("dd", { hasText: /GiB|MiB|TiB/ }).first().waitFor();
+    await t.page.locator("dt", { hasText: "Owner" }).locator("+ dd", { hasText: "acme" }).waitFor();
+    await t.page.locator("dt", { hasText: "Idle" }).locator("+ dd", { hasText: /^for \d+ / }).waitFor();
     await check(t, "the details");
+  },
+  async "events"(t) {
+    await inSandbox(t, "events");
+    if (!t.plan.pods) {
+      await t.page.getByText("have no events").waitFor();
+      return;
+    }
+    const row = t.page.getByRole("row", { name: /Started/ });
+    await row.getByText("normal").waitFor();
+    await check(t, "the events");
   },
   async "pause, resume and extend"(t) {
     await goTo(t, "");
@@ -352,7 +366,7 @@ export const steps = {
   async "dark, and on a phone"(t) {
     await t.page.emulateMedia({ colorScheme: "dark" });
     await t.page.setViewportSize({ width: 360, height: 640 });
-    for (const view of ["processes", "files", "ports", "details", "terminal"]) {
+    for (const view of ["processes", "files", "ports", "events", "details", "terminal"]) {
       await inSandbox(t, view);
       await t.page.getByRole("link", { name: "Ports" }).waitFor();
       if (view === "terminal") {

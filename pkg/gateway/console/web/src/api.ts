@@ -8,11 +8,22 @@ export interface Sandbox {
   workdir?: string;
   created_at?: string;
   expires_at?: string;
+  owner?: { tenant: string; key?: string };
+  pool?: string;
+  idle_for_seconds?: number; // if it was asked for
   labels?: Record<string, string>;
   public_ports?: number[] | null;
   all_public?: boolean;
   auto_pause?: boolean;
   allow_hosts?: string[];
+}
+
+export interface PodEvent {
+  time: string;
+  count: number;
+  warning?: boolean;
+  reason: string;
+  message: string;
 }
 
 export interface Exit {
@@ -136,10 +147,10 @@ export async function* lines(answer: Response): AsyncGenerator<string> {
 }
 
 /** sandboxes returns all of the tenant's. */
-export async function sandboxes(signal: AbortSignal): Promise<Sandbox[]> {
+export async function sandboxes(signal: AbortSignal, idle = false): Promise<Sandbox[]> {
   const all: Sandbox[] = [];
   for (let after = ""; ; ) {
-    const page = await get<{ sandboxes: Sandbox[]; next?: string }>("/sandboxes" + (after && "?after=" + encodeURIComponent(after)), signal);
+    const page = await get<{ sandboxes: Sandbox[]; next?: string }>(`/sandboxes?idle=${idle}` + (after && "&after=" + encodeURIComponent(after)), signal);
     all.push(...page.sandboxes);
     if (!page.next) return all;
     after = page.next;

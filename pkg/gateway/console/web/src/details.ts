@@ -1,7 +1,7 @@
 // What a sandbox is, and what it uses.
-import { Problem, get, of, type Stats } from "./api.js";
+import { Problem, get, of, type Sandbox, type Stats } from "./api.js";
 import { fill, h, poll } from "./dom.js";
-import { since, size, until, visible } from "./text.js";
+import { ownerOf, since, size, span, until, visible } from "./text.js";
 import type { View } from "./view.js";
 
 export function showDetails(root: HTMLElement, v: View) {
@@ -10,9 +10,12 @@ export function showDetails(root: HTMLElement, v: View) {
   const note = h("p", { class: "quiet" });
   fill(root, h("h2", {}, "About"), facts, h("h2", {}, "Uses"), note, uses);
   poll(v.signal, 5000, async () => {
-    const s = v.sandbox();
+    const s = await get<Sandbox>(of(v.id, "?idle=true"), v.signal);
     show(facts, {
       State: s.state,
+      Owner: ownerOf(s),
+      Pool: s.pool && visible(s.pool),
+      Idle: s.idle_for_seconds === undefined ? undefined : `for ${span(s.idle_for_seconds)}`,
       Workdir: s.workdir && visible(s.workdir),
       Made: s.created_at && `${new Date(s.created_at).toLocaleString()}, ${since(s.created_at)} ago`,
       Ends: s.expires_at && `${new Date(s.expires_at).toLocaleString()}, in ${until(s.expires_at)}`,

@@ -4,6 +4,7 @@ import { actions, badge } from "./actions.js";
 import { showChanges } from "./changes.js";
 import { showDetails } from "./details.js";
 import { fail, fill, h, poll } from "./dom.js";
+import { showEvents } from "./events.js";
 import { showFiles } from "./files.js";
 import { showPorts } from "./ports.js";
 import { showProcesses } from "./processes.js";
@@ -17,6 +18,7 @@ const views: Record<string, { title: string; show: (root: HTMLElement, v: View) 
   terminal: { title: "Terminal", show: showTerminals },
   ports: { title: "Ports", show: showPorts },
   changes: { title: "Changes", show: showChanges },
+  events: { title: "Events", show: showEvents },
   details: { title: "Details", show: showDetails },
 };
 

@@ -38,6 +38,9 @@ export function span(seconds: number): string {
 export const since = (time: string | undefined) => (time ? span((Date.now() - Date.parse(time)) / 1000) : "");
 export const until = (time: string | undefined) => (time ? span((Date.parse(time) - Date.now()) / 1000) : "");
 
+/** ownerOf says who made a sandbox: by which key, if the tenant has several. */
+export const ownerOf = (s: { owner?: { tenant: string; key?: string } }) => visible(s.owner?.key ?? s.owner?.tenant ?? "");
+
 /** bytesOf decodes base64. */
 export const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 
