@@ -47,14 +47,16 @@ func (s *session) command(ctx context.Context, text string) {
 		if isNoShell(err) {
 			err = errNoShell
 		}
-		s.hint(text, status)
+		if isMissing(err, firstWord(text)) {
+			s.hint(text)
+		}
 		s.fail(status, err)
 		return
 	}
 	s.run.started(p)
 	err = s.await(p, named)
-	if status := p.Status(); status != nil {
-		s.hint(text, status.Code)
+	if status := p.Status(); status != nil && status.Code == statusNotThere && s.lacks(firstWord(text)) {
+		s.hint(text)
 	}
 	s.finish(p, err)
 }
@@ -75,21 +77,47 @@ func (s *session) start(ctx context.Context, text string, named bool) (*podapi.P
 // errNoShell says more than that there is no sh.
 var errNoShell = errors.New("the sandbox has no shell: give a command of plain words, such as /path/program argument")
 
-// hint says what a client's program needs, if its other half is not in the sandbox.
-func (s *session) hint(text string, status int) {
-	program, _, _ := strings.Cut(text, " ")
-	switch {
-	case status != statusNotThere:
-	case program == "scp":
-		s.say("scp -O needs scp in the sandbox; without -O it needs nothing there")
-	case program == "rsync":
-		s.say("rsync needs rsync in the sandbox, too")
+// hints say what a client's program needs, if its other half is not in the sandbox.
+var hints = map[string]string{
+	"scp":   "scp -O needs scp in the sandbox; without -O it needs nothing there",
+	"rsync": "rsync needs rsync in the sandbox, too",
+}
+
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
+
+// hint says what the command needs, whose program is not in the sandbox.
+func (s *session) hint(text string) {
+	if hint := hints[firstWord(text)]; hint != "" {
+		s.say(hint)
 	}
+}
+
+// lacks reports whether the sandbox's shell does not find a program that there is a hint for: the status
+// alone may be that of anything in the command.
+func (s *session) lacks(program string) bool {
+	if hints[program] == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(s.run.gone, toolTime)
+	defer cancel()
+	look := s.conn.server.Sandbox.Shell(ctx, "command -v "+program)
+	look.Env = s.env
+	_, failed := errors.AsType[*podapi.ExitError](look.Run())
+	return failed
+}
+
+// isMissing reports whether err says that there is no such program.
+func isMissing(err error, program string) bool {
+	e, ok := errors.AsType[*fs.PathError](err)
+	return ok && e.Op == "exec" && e.Path == program && errors.Is(err, fs.ErrNotExist)
 }
 
 // startCommand starts a command with the session's environment and terminal.
 func (s *session) startCommand(c *podapi.Cmd) error {
-	c.Env, c.Stdin, c.Stdout = s.env, s.input(), &output{to: s.channel}
+	c.Env, c.Stdin, c.Stdout = s.env, s.input(), &output{to: s.channel, run: s.run}
 	if s.terminal == nil {
 		c.Stderr = &output{to: s.channel.Stderr()}
 		return c.Start()
@@ -119,10 +147,7 @@ func plainWords(text string) ([]string, bool) {
 }
 
 // isNoShell reports whether err says that the sandbox has no shell.
-func isNoShell(err error) bool {
-	e, ok := errors.AsType[*fs.PathError](err)
-	return ok && e.Op == "exec" && e.Path == "sh" && errors.Is(err, fs.ErrNotExist)
-}
+func isNoShell(err error) bool { return isMissing(err, "sh") }
 
 func startStatus(err error) int {
 	e, ok := errors.AsType[*fs.PathError](err)
@@ -208,13 +233,19 @@ func (t *typed) Read(p []byte) (int, error) {
 }
 
 // output writes to the client while there is one. After that, the process is not to notice:
-// it gets HUP.
+// it gets HUP. If the client is there and reads the standard output no more, the process gets PIPE
+// with the next bytes that it writes, and not before: it may have more to do than to write.
 type output struct {
 	to   io.Writer
+	run  *run // whose standard output it is; nil for standard error
 	over bool
 }
 
 func (o *output) Write(p []byte) (int, error) {
+	if !o.over && o.run != nil && o.run.unread.Load() {
+		o.over = true
+		o.run.signal(brokenPipe)
+	}
 	if !o.over {
 		_, err := o.to.Write(p)
 		o.over = err != nil

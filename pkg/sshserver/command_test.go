@@ -259,7 +259,52 @@ func TestASandboxWithoutAShellRunsPlainCommandsAndSaysWhatItLacks(t *testing.T) 
 			t.Errorf("%q: %q, %q, %d", command, &out, &stderr, status)
 		}
 	}
-	if out, err := open(t, c).CombinedOutput("scp -t /dev/null/none 2>/dev/null; exit 127"); !strings.Contains(string(out), "without -O") {
-		t.Errorf("with a shell: %q, %v", out, err)
+}
+
+// A command may end with 127 for any reason.
+func TestAHintIsForWhatTheSandboxLacks(t *testing.T) {
+	p := newPlace(t)
+	c := p.connect(t, "")
+	if err := p.Shell(t.Context(), "mkdir bin && ln -s $(command -v sh) bin/sh").Run(); err != nil {
+		t.Fatal(err)
 	}
+	says := func() bool {
+		s := open(t, c)
+		if err := s.Setenv("PATH", p.Workdir+"/bin"); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := s.CombinedOutput("scp -t /none >&- 2>&-; exit 127")
+		return strings.Contains(string(out), "scp -O needs scp in the sandbox")
+	}
+	if !says() {
+		t.Error("no hint, and no scp")
+	}
+	if err := p.WriteFile(t.Context(), "bin/scp", []byte("#!"+p.Workdir+"/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if says() {
+		t.Error("a hint, and scp is there")
+	}
+}
+
+// OpenSSH's client tells that nobody reads the output any more, as in "ssh job-1 yes | head -1".
+func TestACommandWhoseOutputNobodyReadsGetsASIGPIPEWhenItWrites(t *testing.T) {
+	p := newPlace(t)
+	s := open(t, p.connect(t, ""))
+	in, out := start(t, s, `trap 'echo pipe >>got; exit 3' PIPE; echo one; read -r line; echo work >>got
+		read -r line; echo two; while :; do sleep 0.05; done`)
+	until(t, out, "one\n")
+	if ok, err := s.SendRequest("eow@openssh.com", true, nil); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	fmt.Fprint(in, "go on\n")
+	await(t, "the work", func() bool {
+		text, _ := p.ReadFile(t.Context(), "got")
+		return string(text) == "work\n"
+	})
+	fmt.Fprint(in, "write\n")
+	if exit, ok := errors.AsType[*ssh.ExitError](s.Wait()); !ok || exit.ExitStatus() != 3 {
+		t.Error(exit)
+	}
+	p.has(t, "got", []byte("work\npipe\n"))
 }

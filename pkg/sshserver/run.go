@@ -3,6 +3,7 @@ package sshserver
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -16,6 +17,7 @@ type run struct {
 	left    context.CancelFunc
 	done    chan struct{} // closed when the run has ended
 	signals chan syscall.Signal
+	unread  atomic.Bool // nobody reads the standard output any more
 
 	mu      sync.Mutex
 	size    *podapi.TerminalSize // the last one that the client sent

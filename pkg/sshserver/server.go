@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -33,6 +34,13 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
+
+// Version is what a server says it is. OpenSSH's client tells only servers of its own kind that nobody reads
+// the output any more, without which "ssh job-1 yes | head -1" never ends; libssh and WinSCP name the ends of a
+// symbolic link in the order that package sftp expects only to such servers, too. Beside that, OpenSSH's client
+// says to them that it will open no more sessions, which needs no answer. A version before 7.8 would have
+// clients work around faults that are not here.
+const Version = "SSH-2.0-OpenSSH_9.9 podagent"
 
 // Server serves SSH over one sandbox. Its fields stay as they are while it serves.
 type Server struct {
@@ -74,12 +82,12 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	late := time.AfterFunc(loginTime, func() { conn.Close() })
-	config := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: "SSH-2.0-podagent"}
+	config := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: Version}
 	config.AddHostKey(s.HostKey)
 	client, channels, requests, err := ssh.NewServerConn(conn, config)
-	late.Stop()
+	inTime := late.Stop()
 	if err != nil {
-		return cmp.Or(context.Cause(ctx), err)
+		return cmp.Or(context.Cause(ctx), whyNotBegun(err, inTime))
 	}
 	return s.ServeClient(ctx, client, channels, requests)
 }
@@ -107,6 +115,17 @@ func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channe
 	cancel()
 	tasks.Wait()
 	return err
+}
+
+// whyNotBegun says more than an error of the key exchange.
+func whyNotBegun(err error, inTime bool) error {
+	switch {
+	case !inTime:
+		return fmt.Errorf("the client took longer than %v to begin SSH: %w", loginTime, err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
+		return fmt.Errorf("the client left before SSH had begun, as one does that refuses the host key: %w", err)
+	}
+	return fmt.Errorf("beginning SSH: %w", err)
 }
 
 // whyEnded waits for the end of a connection, and returns nil if its client wanted that. The

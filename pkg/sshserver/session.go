@@ -69,7 +69,10 @@ func (s *session) take(r *ssh.Request) (start func(context.Context), ok bool) {
 		number, known := signals[ssh.Signal(name)]
 		return nil, err == nil && known && s.run != nil && s.run.signal(number)
 	case "eow@openssh.com": // the client reads no more of the output
-		return nil, s.run != nil && s.run.signal(brokenPipe)
+		if s.run != nil {
+			s.run.unread.Store(true)
+		}
+		return nil, s.run != nil
 	case "auth-agent-req@openssh.com", "auth-agent-req":
 		s.conn.note("the agent with your keys is not forwarded: nothing in the sandbox can use it")
 		return nil, false

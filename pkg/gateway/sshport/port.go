@@ -67,7 +67,7 @@ func addressOf(conn net.Conn) netip.Addr {
 // config says how a client logs in: by keys alone. The name that it gives is not looked at before.
 func (p *Port) config(from netip.Addr, counts *loginConn) *ssh.ServerConfig {
 	c := &ssh.ServerConfig{
-		ServerVersion: "SSH-2.0-podagent", MaxAuthTries: loginTries, PublicKeyAuthAlgorithms: gateway.SSHAlgorithms(),
+		ServerVersion: sshserver.Version, MaxAuthTries: loginTries, PublicKeyAuthAlgorithms: gateway.SSHAlgorithms(),
 		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			shown := gateway.SSHKey{Key: key, From: from}
 			if _, err := p.Gateway.SSHCaller(shown); err != nil {
