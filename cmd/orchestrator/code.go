@@ -153,6 +153,11 @@ func (a *app) haveHost(cmd *cobra.Command, c *sshConfig, host string, install bo
 	return err
 }
 
+// settled returns what ssh says of a host that the block counts for, by the names that ssh gives it.
+func (c *sshConfig) settled() map[string]string {
+	return map[string]string{"proxycommand": c.blockProxy(), "user": c.scope, "hostkeyalias": knownHost}
+}
+
 // counts reports whether ssh's own configuration leads to a host as the block does.
 func (c *sshConfig) counts(ctx context.Context, host string) (bool, error) {
 	ssh := exec.CommandContext(ctx, "ssh", "-G", "--", host)
@@ -165,7 +170,7 @@ func (c *sshConfig) counts(ctx context.Context, host string) (bool, error) {
 	if err != nil {
 		return false, local(err)
 	}
-	want := map[string]string{"proxycommand": c.proxy("'%n'"), "user": c.scope, "hostkeyalias": knownHost}
+	want := c.settled()
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		if want[name] == value {

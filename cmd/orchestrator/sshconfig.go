@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,6 +78,8 @@ type sshConfig struct {
 	// scope is a user's name that is another for each launcher. Nobody logs in by it, but ssh
 	// shares connections by host and user, and ids are the same in several namespaces.
 	scope string
+	// system is the operating system that ssh runs on, as in runtime.GOOS.
+	system string
 }
 
 // sshConfig returns how ssh reaches the sandboxes that the flags mean, and pins the host keys.
@@ -99,12 +102,30 @@ func (a *app) sshConfig(cmd *cobra.Command) (*sshConfig, error) {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(flags, "\x00")))
 	scope := hex.EncodeToString(sum[:4])
-	c := &sshConfig{program: append([]string{self}, flags...), knownHosts: filepath.Join(dir, "known_hosts-"+scope), scope: "podagent-" + scope}
+	c := &sshConfig{program: append([]string{self}, flags...), knownHosts: filepath.Join(dir, "known_hosts-"+scope), scope: "podagent-" + scope, system: runtime.GOOS}
+	if err := c.check(); err != nil {
+		return nil, local(err)
+	}
 	keys, err := hostKeys(cmd.Context(), l)
 	if err != nil {
 		return nil, err
 	}
 	return c, writeKnownHosts(c.knownHosts, keys)
+}
+
+// check returns an error if a file of ssh's configuration cannot have this one. In the name of a file ssh
+// replaces ${NAME}, for which there is no other form, and versions of ssh differ in how a double quote or a
+// backslash is written. A line that ends too early would break the file for all hosts.
+func (c *sshConfig) check() error {
+	for _, w := range append(slices.Clone(c.program), c.knownHosts) {
+		if strings.ContainsFunc(w, unicode.IsControl) {
+			return fmt.Errorf("the configuration of ssh cannot have %q in it", w)
+		}
+	}
+	if strings.Contains(c.knownHosts, `"`) || strings.Contains(c.knownHosts, "${") || c.system != "windows" && strings.Contains(c.knownHosts, `\`) {
+		return fmt.Errorf("ssh cannot read known hosts from %q: set XDG_STATE_HOME to a directory without quotes, backslashes and ${", c.knownHosts)
+	}
+	return nil
 }
 
 // notOfPlace are the settings that do not say where sandboxes are; nor are the flags for new local
@@ -133,13 +154,18 @@ func (a *app) placeFlags(cmd *cobra.Command) (flags []string, err error) {
 func (c *sshConfig) proxy(word string, flags ...string) string {
 	var words []string
 	for _, w := range slices.Concat(c.program, []string{"ssh", "--stdio", "--known-hosts", c.knownHosts}, flags) {
-		words = append(words, sshWord(w))
+		words = append(words, c.word(w))
 	}
 	return strings.Join(append(words, "--", word), " ")
 }
 
-// sshWord returns s as a word of a ProxyCommand.
-func sshWord(s string) string { return wordFor(runtime.GOOS, strings.ReplaceAll(s, "%", "%%")) }
+// blockProxy returns the ProxyCommand of the block, in which ssh puts the host's name.
+func (c *sshConfig) blockProxy() string { return c.proxy(wordFor(c.system, "%n")) }
+
+// word returns s as a word of a ProxyCommand.
+func (c *sshConfig) word(s string) string {
+	return wordFor(c.system, strings.ReplaceAll(s, "%", "%%"))
+}
 
 // wordFor quotes a word of a ProxyCommand, in which ssh has yet to replace what begins with a percent sign.
 // A shell reads it, but on Windows: there the program gets the line, and only double quotes count.
@@ -187,7 +213,7 @@ func hostPatterns() string {
 
 // block returns the block for a file of ssh's configuration.
 func (c *sshConfig) block() string {
-	lines := []string{"Host " + hostPatterns(), "    ProxyCommand " + c.proxy(wordFor(runtime.GOOS, "%n"))}
+	lines := []string{"Host " + hostPatterns(), "    ProxyCommand " + c.blockProxy()}
 	for _, s := range c.settings() {
 		lines = append(lines, "    "+s)
 	}
@@ -200,7 +226,7 @@ func (c *sshConfig) options(id, session string) []string {
 	if session != "" {
 		flags = []string{"--session", session}
 	}
-	args := []string{"-o", "ProxyCommand=" + c.proxy(sshWord(id), flags...)}
+	args := []string{"-o", "ProxyCommand=" + c.proxy(c.word(id), flags...)}
 	for _, s := range c.settings() {
 		name, value, _ := strings.Cut(s, " ")
 		args = append(args, "-o", name+"="+value)
@@ -235,8 +261,9 @@ func installSSH(block string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	if followed, err := filepath.EvalSymlinks(path); err == nil {
-		path = followed // a link stays
+	path, err = followed(path) // a link stays
+	if err != nil {
+		return "", err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -248,6 +275,37 @@ func installSSH(block string) (string, error) {
 	}
 	return path, putFile(path, []byte(sshBlockBegin+block+sshBlockEnd+rest), os.Rename)
 }
+
+// followed returns the path of the file that a path leads to by links, whether there is one or not. The
+// directory has to be there.
+func followed(path string) (string, error) {
+	for range maxLinks {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, filepath.Base(path))
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			return path, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(dir, target)
+		}
+		path = target
+	}
+	return "", &fs.PathError{Op: "readlink", Path: path, Err: errors.New("too many links")}
+}
+
+// maxLinks bounds the links that lead to one file, as Linux does.
+const maxLinks = 40
 
 // withoutBlock returns a configuration without the block that --install has put there.
 func withoutBlock(text string) (string, error) {
