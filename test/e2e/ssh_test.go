@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -22,10 +24,12 @@ type sshHost struct {
 	program string // the orchestrator
 	config  string // the path of ssh's configuration
 	env     []string
+	stdio   []string // a command that speaks with its server
+	key     string   // the path of the client's key; empty if the server asks for none
 }
 
-// overEachSSHHost runs a test with a sandbox of this machine and with a pod. Both have vim, tmux,
-// curl and Python.
+// overEachSSHHost runs a test with a sandbox of this machine, with a pod, and with a pod by a gateway's port.
+// All have vim, tmux, curl and Python.
 func overEachSSHHost(t *testing.T, test func(*testing.T, *sshHost)) {
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
@@ -35,6 +39,10 @@ func overEachSSHHost(t *testing.T, test func(*testing.T, *sshHost)) {
 	t.Run("kubernetes", func(t *testing.T) {
 		t.Parallel()
 		test(t, podSSHHost(t, launchertest.ProgramsImage))
+	})
+	t.Run("gateway", func(t *testing.T) {
+		t.Parallel()
+		test(t, gatewaySSHHost(t, launchertest.ProgramsImage))
 	})
 }
 
@@ -52,6 +60,55 @@ func podSSHHost(t *testing.T, image string) *sshHost {
 
 func newSSHHost(t *testing.T, env ...string) *sshHost {
 	t.Helper()
+	h := launchSSHHost(t, env...)
+	h.stdio = []string{h.program, "ssh", "--stdio", "a.podagent"}
+	if err := os.WriteFile(h.config, []byte(h.run(t, h.program, "ssh-config")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// gatewaySSHHost returns a pod to which a gateway lets clients with a key. The orchestrator of the host uses the
+// gateway, too.
+func gatewaySSHHost(t *testing.T, image string) *sshHost {
+	t.Helper()
+	c, dir, key := launchertest.NewCluster(t, launcher.Restricted), t.TempDir(), newSSHKey(t)
+	path := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	token := path("token", gatewayToken)
+	gateway := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "-o", "json", "--listen", "127.0.0.1:0", "--token-file", token,
+		"--ssh-listen", "127.0.0.1:0", "--ssh-authorized-keys", path("key.pub", key.line), "--requests", "cpu=20m,memory=32Mi")
+	gateway.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+image, "XDG_CONFIG_HOME="+dir)
+	var at struct {
+		URL     string `json:"url"`
+		SSH     string `json:"ssh_url"`
+		HostKey string `json:"ssh_host_key"`
+	}
+	if err := json.Unmarshal([]byte(serve(t, gateway)), &at); err != nil {
+		t.Fatal(err)
+	}
+	h := launchSSHHost(t, "PODAGENT_BACKEND=remote", "PODAGENT_GATEWAY="+at.URL, "PODAGENT_GATEWAY_TOKEN_FILE="+token)
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(at.SSH, "ssh://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.stdio, h.key = []string{"busybox", "nc", host, port}, path("key", key.private)
+	known := path("known_hosts", "a.podagent "+at.HostKey+"\n")
+	config := "Host a.podagent\n HostName %s\n Port %s\n User a\n HostKeyAlias a.podagent\n UserKnownHostsFile \"%s\"\n StrictHostKeyChecking yes\n IdentityFile \"%s\"\n IdentitiesOnly yes\n IdentityAgent none\n BatchMode yes\n LogLevel ERROR\n"
+	if err := os.WriteFile(h.config, fmt.Appendf(nil, config, host, port, known, h.key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// launchSSHHost launches the sandbox, in the place that the environment names. The configuration of ssh is not there yet.
+func launchSSHHost(t *testing.T, env ...string) *sshHost {
+	t.Helper()
 	dir := t.TempDir()
 	h := &sshHost{program: harness.ProgramFile(t, "cmd/orchestrator"), config: filepath.Join(dir, "ssh_config")}
 	h.env = append(os.Environ(), "TERM=xterm-256color", "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
@@ -66,9 +123,6 @@ func newSSHHost(t *testing.T, env ...string) *sshHost {
 			t.Errorf("down: %v: %s", err, out)
 		}
 	})
-	if err := os.WriteFile(h.config, []byte(h.run(t, h.program, "ssh-config")), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	return h
 }
 

@@ -114,7 +114,7 @@ func TestNodesSSHClientUsesASandbox(t *testing.T) {
 	}
 	overEachSSHHost(t, func(t *testing.T, h *sshHost) {
 		report := report
-		args := []string{"client.mjs", h.knownHosts(t), h.serve(t), h.program, "ssh", "--stdio", "a.podagent"}
+		args := append([]string{"client.mjs", h.knownHosts(t), h.serve(t), h.key}, h.stdio...)
 		dir := installNode(t, "testdata/sshclient")
 		ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 		defer cancel()

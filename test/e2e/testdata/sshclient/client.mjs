@@ -1,5 +1,5 @@
-// Uses ssh2 in a sandbox, by way of the ProxyCommand that follows KNOWN_HOSTS and PORT, and prints
-// what it saw. PORT is that of an HTTP server in the sandbox.
+// Uses ssh2 in a sandbox, by way of the ProxyCommand that follows KNOWN_HOSTS, PORT and KEY, and prints
+// what it saw. PORT is that of an HTTP server in the sandbox. KEY is the file of the client's key, or empty.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile, stat, writeFile } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import ssh2 from "ssh2";
 
-const [knownHosts, port, program, ...args] = process.argv.slice(2);
+const [knownHosts, port, key, program, ...args] = process.argv.slice(2);
 
 const pinned = (await readFile(knownHosts, "utf8")).trim().split("\n").map((line) => line.split(" ")[2]);
 
@@ -17,7 +17,8 @@ const client = new ssh2.Client();
 const ready = once(client, "ready");
 client.connect({
   sock: Duplex.from({ readable: proxy.stdout, writable: proxy.stdin }),
-  username: "node",
+  username: "a",
+  privateKey: key ? await readFile(key) : undefined,
   hostVerifier: (key) => pinned.includes(key.toString("base64")),
 });
 await ready;
