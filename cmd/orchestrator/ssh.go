@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -179,19 +180,49 @@ func (a *app) serveSSH(ctx context.Context, name string, command []string, opts 
 	if err != nil {
 		return &sandboxError{id: id, launching: true, err: err}
 	}
-	sandbox, err := l.Open(ctx, id)
-	if err != nil {
-		return &sandboxError{id: id, launching: true, err: err}
-	}
 	collectLess()
-	return within(sandbox, func(s *launcher.Sandbox) error {
+	server := sshserver.Server{HostKey: keys[0], Terminal: terminal, Log: a.logger()}
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sandbox, serve, err := openFor(opening, cancel, l, id, &server, newPipe(a.in, a.out))
+	if err != nil {
+		return err
+	}
+	return within(sandbox, func(*launcher.Sandbox) error {
 		// A closing terminal, and a client that was ended, send several. What the client left is to get
 		// its hangup first.
 		release := console.DelaySecond()
 		defer release()
-		server := sshserver.Server{Sandbox: s.Client, Workdir: s.Workdir, HostKey: keys[0], Terminal: terminal, Log: a.logger()}
-		return unclear(server.Serve(ctx, newPipe(a.in, a.out)))
+		return unclear(serve())
 	})
+}
+
+// openFor opens a sandbox while the client at the connection and the server exchange keys, which takes about as
+// long. What it returns serves the client. If the client goes, cancel has the opening end. If openFor returns an
+// error, the connection is closed.
+func openFor(ctx context.Context, cancel func(), l launcher.Launcher, id string, server *sshserver.Server, conn net.Conn) (sandbox *launcher.Sandbox, serve func() error, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		if sandbox, err = l.Open(ctx, id); err != nil {
+			conn.Close() // whatever the client does
+		}
+	}()
+	client, channels, requests, refused := server.LetIn(ctx, conn)
+	if refused != nil {
+		cancel()
+	}
+	<-opened
+	switch {
+	case err != nil && refused != nil && errors.Is(err, context.Canceled):
+		return nil, nil, &sandboxError{id: id, err: unclear(refused)}
+	case err != nil:
+		return nil, nil, &sandboxError{id: id, launching: true, err: err}
+	case refused != nil:
+		return sandbox, func() error { return refused }, nil
+	}
+	server.Sandbox, server.Workdir = sandbox.Client, sandbox.Workdir
+	return sandbox, func() error { return server.ServeClient(ctx, client, channels, requests) }, nil
 }
 
 // collectLess has the garbage of copied files pile up to some 50 MiB, rather than be collected each time that

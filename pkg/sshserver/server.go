@@ -76,9 +76,16 @@ type Server struct {
 // ctx if that ended first, and else says what broke: the client does not speak SSH, took
 // longer than 30 seconds to begin, or the connection was cut.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	client, channels, requests, err := s.LetIn(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return s.ServeClient(ctx, client, channels, requests)
+}
+
+// LetIn is the first half of Serve, which needs HostKey alone: the sandbox may be opened meanwhile. What it
+// returns is for ServeClient. It has closed the connection if it returns an error.
+func (s *Server) LetIn(ctx context.Context, conn net.Conn) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	late := time.AfterFunc(loginTime, func() { conn.Close() })
@@ -87,9 +94,10 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	client, channels, requests, err := ssh.NewServerConn(conn, config)
 	inTime := late.Stop()
 	if err != nil {
-		return cmp.Or(context.Cause(ctx), whyNotBegun(err, inTime))
+		conn.Close()
+		return nil, nil, nil, cmp.Or(context.Cause(ctx), whyNotBegun(err, inTime))
 	}
-	return s.ServeClient(ctx, client, channels, requests)
+	return client, channels, requests, nil
 }
 
 // ServeClient is Serve for a client that was let in: with what [ssh.NewServerConn] returns. HostKey does not
