@@ -90,6 +90,7 @@ func TestConsoleOfThisMachine(t *testing.T) {
 		if page = string(text); time.Now().After(deadline) {
 			t.Fatal("no browser was opened")
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	if !strings.HasPrefix(page, "600\n") || !strings.Contains(page, `url=`+v.at.String()) {
 		t.Errorf("the browser got %s, not %s", page, v.at)

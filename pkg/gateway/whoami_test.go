@@ -34,3 +34,8 @@ func TestOnlyTokenOfAGatewayHasNoKey(t *testing.T) {
 		t.Errorf("%s", got.text)
 	}
 }
+
+func TestCallerIsToldWhetherSandboxesCanBePaused(t *testing.T) {
+	d, _ := asleep(t, autoPause, hung)
+	d.walk(step{"GET", "/api/v1/whoami", "", nil, 200, `"can_pause":true`})
+}

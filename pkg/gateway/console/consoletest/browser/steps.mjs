@@ -245,6 +245,29 @@ export const steps = {
     assert.match(rows, /there were too many/);
     assert.doesNotMatch(rows, /the connection broke|ready|reconnect/);
   },
+  async "a link to a view wakes no sandbox"(t) {
+    const working = [];
+    t.page.on("request", (r) => void (/\/(files|watch|terminal|output)/.test(new URL(r.url()).pathname.split(t.plan.sandbox)[1] ?? "") && working.push(r.url())));
+    await inSandbox(t, "changes");
+    await following(t);
+    const state = await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}`).then((r) => r.json()), t.plan.sandbox);
+    const at = new RegExp(`/sandboxes/${t.plan.sandbox}$`);
+    await t.page.route(at, (route) => route.fulfill({ json: { ...state, state: "paused", auto_pause: true } }));
+    await fetch(t.plan.cut, { method: "POST" });
+    await t.page.getByText("is paused: no change").first().waitFor();
+    for (const view of ["changes", "files", "files/f/hostile.html", "processes/01890000-0000-7000-8000-000000000000"]) {
+      await goTo(t, "");
+      working.length = 0;
+      await inSandbox(t, view);
+      await t.page.getByRole("button", { name: "Wake it" }).waitFor();
+      assert.deepEqual(working, []);
+    }
+    await inSandbox(t, "files");
+    await t.page.getByRole("button", { name: "Wake it" }).click();
+    await t.page.getByRole("link", { name: "hostile.html", exact: true }).waitFor();
+    await t.page.unroute(at);
+    assert.ok(working.length > 0);
+  },
   async "a link to the terminal starts nothing"(t) {
     const terminals = () => t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/processes`).then((r) => r.json()).then((all) => all.processes.filter((p) => p.terminal).length), t.plan.sandbox);
     for (const [at, text] of [["terminal", "None."], ["terminal/01890000-0000-7000-8000-000000000000", "is gone"], ["terminal/new", "is gone"]]) {

@@ -1,5 +1,5 @@
 // Changes to the files of the workdir, as they happen.
-import { Problem, lines, of, send } from "./api.js";
+import { Problem, get, lines, of, send, type Sandbox } from "./api.js";
 import { fail, fill, h } from "./dom.js";
 import { encode, shown } from "./path.js";
 import type { View } from "./view.js";
@@ -50,12 +50,20 @@ class Follower {
   async follow() {
     while (!this.v.signal.aborted) {
       try {
+        await this.awake();
         await this.connect();
       } catch (e) {
         if (this.v.signal.aborted || (e instanceof Problem && (e.status !== 503 || ++this.tries > triesLimit))) throw e;
       }
       await new Promise((r) => setTimeout(r, pause));
     }
+  }
+
+  /** awake fails if the sandbox was paused meanwhile: following its changes would resume it. */
+  private async awake() {
+    if (!this.began) return;
+    const { state } = await get<Sandbox>(of(this.v.id), this.v.signal);
+    if (state === "paused") throw new Problem(409, "paused", "The sandbox is paused: no change is shown any more.");
   }
 
   /** connect makes a connection, and returns when it has ended or another is to take over from it. */

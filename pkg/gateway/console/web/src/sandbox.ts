@@ -3,7 +3,7 @@ import { get, of, type Sandbox } from "./api.js";
 import { actions, badge } from "./actions.js";
 import { showChanges } from "./changes.js";
 import { showDetails } from "./details.js";
-import { fail, fill, h, poll } from "./dom.js";
+import { button, fail, fill, h, poll } from "./dom.js";
 import { showEvents } from "./events.js";
 import { showFiles } from "./files.js";
 import { showPorts } from "./ports.js";
@@ -12,18 +12,24 @@ import { showTerminals } from "./terminals.js";
 import { since, visible } from "./text.js";
 import { address, type View } from "./view.js";
 
-const views: Record<string, { title: string; show: (root: HTMLElement, v: View) => void }> = {
-  processes: { title: "Processes", show: showProcesses },
-  files: { title: "Files", show: showFiles },
+interface Kind {
+  title: string;
+  show: (root: HTMLElement, v: View) => void;
+  wakes?: (v: View) => boolean; // what it shows at once resumes a sandbox that sleeps
+}
+
+const views: Record<string, Kind> = {
+  processes: { title: "Processes", show: showProcesses, wakes: (v) => v.at.length > 0 },
+  files: { title: "Files", show: showFiles, wakes: () => true },
   terminal: { title: "Terminal", show: showTerminals },
   ports: { title: "Ports", show: showPorts },
-  changes: { title: "Changes", show: showChanges },
+  changes: { title: "Changes", show: showChanges, wakes: () => true },
   events: { title: "Events", show: showEvents },
   details: { title: "Details", show: showDetails },
 };
 
 export function showSandbox(main: HTMLElement, signal: AbortSignal, id: string, at: string[]) {
-  const name = views[at[0] ?? ""] ? at[0]! : "processes";
+  const name = Object.hasOwn(views, at[0] ?? "") ? at[0]! : "processes";
   const chosen = views[name]!;
   document.title = `${visible(id)}: ${chosen.title} · podagent`;
   const state = h("span");
@@ -51,11 +57,18 @@ export function showSandbox(main: HTMLElement, signal: AbortSignal, id: string, 
   load()
     .then(() => {
       if (signal.aborted) return;
-      chosen.show(root, { id, at: at.slice(1), signal, sandbox: () => sandbox! });
+      open(root, chosen, { id, at: at.slice(1), signal, sandbox: () => sandbox! });
       poll(signal, 3000, load);
     })
     .catch((e) => {
       fail(e, signal);
       if (!signal.aborted) fill(root, h("p", { class: "wrong" }, e.message));
     });
+}
+
+/** open shows a view. One that would wake a sandbox waits for a click: a link of another page may lead here. */
+function open(root: HTMLElement, kind: Kind, v: View) {
+  const s = v.sandbox();
+  if (s.state !== "paused" || !s.auto_pause || !kind.wakes?.(v)) kind.show(root, v);
+  else fill(root, h("p", {}, "It sleeps. What this view shows wakes it."), button("Wake it", () => kind.show(root, v)));
 }
