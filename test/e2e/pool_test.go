@@ -65,6 +65,9 @@ func TestPoolGivesWhatTheSpecSays(t *testing.T) {
 	if pod.Labels["team"] != "search" || pod.Annotations["note"] != "x" || pod.Labels[podmeta.LabelPool] != "" || len(pod.OwnerReferences) != 0 {
 		t.Errorf("labels %v, annotations %v, owners %v", pod.Labels, pod.Annotations, pod.OwnerReferences)
 	}
+	if found, err := k.Find(t.Context(), "a"); err != nil || found.Pool != spec.Take.Pool {
+		t.Errorf("it is said to come out of pool %q: %v", found.Pool, err)
+	}
 	age := time.Since(pod.Status.StartTime.Time)
 	if d := time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second; d < 2*time.Hour || d > 2*time.Hour+age {
 		t.Errorf("the cluster ends it %v after its start, %v ago", d, age)
