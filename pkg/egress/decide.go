@@ -51,6 +51,21 @@ type Decision struct {
 	// Secret is the name of a secret. If the verdict is Allowed, its value was put into a
 	// request, which is told once for a connection, beside what is told of that.
 	Secret string `json:"credential,omitempty"`
+
+	public publicTexts
+}
+
+// publicTexts are in place of those of a decision that name an address which a host resolves to, or that
+// a rule pins; each is empty if the decision's own does not.
+type publicTexts struct{ rule, reason, allow string }
+
+// Public returns the decision without the address of the host, and without what names one: as the sandbox,
+// and others who are not to find out what names resolve to, may see it.
+func (d Decision) Public() Decision {
+	d.Address = netip.Addr{}
+	d.Rule, d.Reason, d.Allow = cmp.Or(d.public.rule, d.Rule), cmp.Or(d.public.reason, d.Reason), cmp.Or(d.public.allow, d.Allow)
+	d.public = publicTexts{}
+	return d
 }
 
 // The protocols of a [Decision].

@@ -61,6 +61,7 @@ func (t *try) failed(err error) error {
 	switch {
 	case errors.As(err, &r):
 		d.Verdict, d.Allow = Denied, r.allow
+		d.public.reason, d.public.allow = r.public, r.ask
 	case errors.As(err, new(notNow)):
 		d.Verdict = Denied
 	}
@@ -73,11 +74,15 @@ func (t *try) tell(v Verdict, addr netip.Addr, reason string) {
 }
 
 func (t *try) decision(v Verdict, addr netip.Addr, reason string) Decision {
-	return Decision{
+	d := Decision{
 		Time: time.Now(), Verdict: v, ID: t.id,
 		Host: t.host, Port: t.port, Address: addr, Protocol: t.protocol,
 		Rule: t.grant.rule.String(), Reason: reason,
 	}
+	if t.grant.rule.pinned.IsValid() {
+		d.public.rule = t.grant.rule.public()
+	}
+	return d
 }
 
 // opens reports whether TLS to the host is opened, so that no connection to it is

@@ -69,5 +69,6 @@ func (g *Gateway) triesOf(tenant, name string) *tries.Tries {
 func (f *farEnd) tried(d egress.Decision) {
 	tell(f.w.g.Observers, func(o EgressFollower) { o.EgressDecided(d) })
 	d.Host, d.Reason = redactText(d.Host, nameTextLimit), redactText(d.Reason, 2*nameTextLimit)
+	f.w.g.recently.decided(f.tenant, f.name, d)
 	f.tries.Tell(d)
 }

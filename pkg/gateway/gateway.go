@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,6 +80,7 @@ type Gateway struct {
 	books        books
 	held         *held
 	waysOut      *waysOut
+	recently     *recently
 	lookups      *lookups // for strangers
 	linked       *lookups // for those with a link
 	streams      *openStreams
@@ -109,6 +111,8 @@ func New(o Options) *Gateway {
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), failing: newSometimes(), silence: silence,
 		eventReaders: make(chan struct{}, eventsAtOnce),
 	}
+	g.recently = newRecently()
+	g.Observers = append(slices.Clip(g.Observers), g.recently)
 	g.reach.ask = g.askLauncher
 	find := func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) }
 	g.lookups, g.linked = newLookups(life, find), newLookups(life, find)
@@ -118,6 +122,7 @@ func New(o Options) *Gateway {
 	g.api = humago.New(g.mux, apiConfig())
 	g.api.UseMiddleware(g.readJSON)
 	g.addOperations()
+	g.recently.learn(g.api.OpenAPI())
 	g.mcp = newMCPSessions(g)
 	g.mux.Handle(mcpPath, g.mcp)
 	if g.isLocal() {
@@ -161,6 +166,7 @@ func (g *Gateway) addOperations() {
 	g.linkOperations()
 	g.statsOperations()
 	g.eventOperations()
+	g.recentOperations()
 }
 
 // ServeHTTP implements [http.Handler].

@@ -233,6 +233,14 @@ const (
 	detailLimit   = 16 << 10
 	textsLimit    = 256
 	secretSpan    = 4 << 10
+	// What is kept in memory of a sandbox (recent.go), in bytes: of its calls and as much again of those that
+	// only look, of each verdict on its tries to reach others, and of a call's arguments or paths, of which
+	// there are recentTexts at most, with recentTextSize for each. Calls that are usual have a few hundred.
+	recentActs      = 64 << 10
+	recentDecisions = 32 << 10
+	recentText      = 1 << 10
+	recentTexts     = 32
+	recentTextSize  = 16
 	// rsaLeast and rsaMost bound the RSA keys of SSH, in bits: shorter ones are weak, and longer ones
 	// make each login slow.
 	rsaLeast = 2048

@@ -222,6 +222,7 @@ func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error
 		return nil, err
 	}
 	g.giveBack(ctx, id)
+	g.recently.pages.Forget(tenantOf(ctx), in.ID)
 	return nil, nil
 }
 

@@ -36,6 +36,9 @@ Binary frames have bytes, after their offset of 8 bytes, big-endian: those of th
 
 The code at the end is 1000 after exit; 1001 if the gateway ends, so that the caller should connect again; 1009 for a frame that is too large; and otherwise 4000 and the HTTP status of the problem, which comes as a frame of type error before.`
 
+// terminalOperation is a GET that works in the sandbox.
+const terminalOperation = "open-terminal"
+
 func (g *Gateway) terminalOperations() {
 	several := func(name, doc string) *huma.Param {
 		p := param("query", name, huma.TypeArray, doc)
@@ -45,7 +48,7 @@ func (g *Gateway) terminalOperations() {
 	g.schema(reflect.TypeFor[TerminalEvent]())
 	g.schema(reflect.TypeFor[TerminalRequest]())
 	g.raw(huma.Operation{
-		OperationID: "open-terminal", Method: http.MethodGet, Path: sandboxRoot + "/terminal", Summary: "Open a terminal, or one that runs", Description: terminalDoc,
+		OperationID: terminalOperation, Method: http.MethodGet, Path: sandboxRoot + "/terminal", Summary: "Open a terminal, or one that runs", Description: terminalDoc,
 		Parameters: []*huma.Param{
 			param("query", "exec_id", huma.TypeString, "the terminal to attach to"),
 			param("query", "stdout_offset", huma.TypeInteger, "where its output goes on, in bytes"),

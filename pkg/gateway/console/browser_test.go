@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/console/consoletest"
 )
 
@@ -17,7 +18,7 @@ import (
 // break the page's policy, run a script of the sandbox, or ask another host. "make screenshots" takes pictures
 // in place of these steps.
 func TestConsoleInABrowser(t *testing.T) {
-	p := newDoor(t).plan()
+	p := newDoor(t, func(d *door) { d.tenant.Egress = &gateway.Egress{Mode: "advisory"} }).plan()
 	p.Screenshots = os.Getenv("PODAGENT_SCREENSHOTS")
 	consoletest.Drive(t, p)
 }
@@ -39,7 +40,7 @@ func (d *door) plan() consoletest.Plan {
 	if err := json.Unmarshal(d.call("POST", "/api/v1/sandboxes/job-17/exec", string(body)), &exit); err != nil || exit.Code != 0 {
 		d.Fatal(exit, err)
 	}
-	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Cut: cut.URL, FirstView: 1000}
+	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Cut: cut.URL, FirstView: 1000, Denied: "evil.test"}
 }
 
 // call calls the gateway with the token.

@@ -37,12 +37,19 @@ type door struct {
 	code    *console.Code
 	linkKey string // the file of link keys
 	ledger  string // its directory
+	tenant  gateway.OneTenant
 	server  *httptest.Server
 }
 
-func newDoor(t *testing.T) *door {
+func newDoor(t *testing.T, edit ...func(*door)) *door {
 	t.Helper()
-	d := &door{T: t, linkKey: filepath.Join(t.TempDir(), "links"), ledger: filepath.Join(t.TempDir(), "ledger")}
+	d := &door{
+		T: t, linkKey: filepath.Join(t.TempDir(), "links"), ledger: filepath.Join(t.TempDir(), "ledger"),
+		tenant: gateway.OneTenant{Name: "acme", Token: token},
+	}
+	for _, edit := range edit {
+		edit(d)
+	}
 	d.writeKeys(strings.Repeat("k", 32))
 	d.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.console.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(d.server.Listener.Addr().String())
@@ -60,7 +67,7 @@ func newDoor(t *testing.T) *door {
 // newGateway returns another gateway with the same keys.
 func (d *door) newGateway(domain string) *gateway.Gateway {
 	g := gateway.New(gateway.Options{
-		Ledger: ledger.Files{Dir: d.ledger}, Launcher: launchertest.Local(d.T), Tenants: gateway.OneTenant{Name: "acme", Token: token}, Domain: domain, LinkKeys: &gateway.LinkKeys{Path: d.linkKey},
+		Ledger: ledger.Files{Dir: d.ledger}, Launcher: launchertest.Local(d.T), Tenants: d.tenant, Domain: domain, LinkKeys: &gateway.LinkKeys{Path: d.linkKey},
 	})
 	d.Cleanup(func() {
 		if err := g.Close(); err != nil {

@@ -31,6 +31,7 @@ type Plan struct {
 	Sandbox     string   `json:"sandbox"`               // its name; it runs, has the label team=red and what [HostileFiles] makes
 	Cut         string   `json:"cut"`                   // a POST to this URL cuts the connections of the gateway
 	Port        int      `json:"port,omitempty"`        // of a server in it by [ServePage]; 0 for none
+	Denied      string   `json:"denied,omitempty"`      // a host that it may not reach; empty if no gateway lets it out
 	Pods        bool     `json:"pods,omitempty"`        // it can be paused, and extended
 	FirstView   int      `json:"firstView"`             // how long the first view may take, in milliseconds
 	Screenshots string   `json:"screenshots,omitempty"` // take pictures into this directory, and nothing else

@@ -351,6 +351,30 @@ export const steps = {
     await goTo(t, "");
     await t.page.getByText("1 sandbox", { exact: true }).waitFor(); // the session goes on, and nothing was made
   },
+  async "calls, and those that only look"(t) {
+    await inSandbox(t, "audit");
+    const calls = t.page.getByRole("table", { name: "Calls" });
+    const exec = calls.getByRole("row", { name: /^exec .*echo first; echo fault/ });
+    await exec.getByText("202").waitFor();
+    await calls.getByRole("row", { name: /^open-terminal/ }).first().waitFor();
+    assert.equal(await calls.getByRole("row", { name: /^list-processes/ }).count(), 0);
+    await t.page.getByLabel("also calls that only look").focus();
+    await t.page.keyboard.press("Space");
+    await calls.getByRole("row", { name: /^list-processes/ }).first().waitFor();
+    await check(t, "the calls");
+  },
+  async "egress decisions"(t) {
+    await inSandbox(t, "egress");
+    await t.page.getByText(t.plan.denied ? /^It has tried nothing yet/ : /^No gateway lets this sandbox out now/).waitFor();
+    if (!t.plan.denied) return;
+    await call(t, "POST", "/exec", JSON.stringify({ script: `for i in 1 2 3; do curl -sS http://${t.plan.denied}/; curl -sS 'http://<b>.test/'; done` }));
+    const row = t.page.getByRole("table", { name: "Egress decisions" }).getByRole("row", { name: t.plan.denied });
+    await row.getByText("denied", { exact: true }).waitFor();
+    await row.getByText("3", { exact: true }).waitFor();
+    await row.getByText(`no rule allows ${t.plan.denied}; ${t.plan.denied}:80 would allow it`).waitFor();
+    assert.equal(await t.page.locator("main b").count(), 0);
+    await check(t, "the egress decisions");
+  },
   async "details"(t) {
     await inSandbox(t, "details");
     await t.page.getByText("running").first().waitFor();
@@ -389,7 +413,7 @@ export const steps = {
   async "dark, and on a phone"(t) {
     await t.page.emulateMedia({ colorScheme: "dark" });
     await t.page.setViewportSize({ width: 360, height: 640 });
-    for (const view of ["processes", "files", "ports", "events", "details", "terminal"]) {
+    for (const view of ["processes", "files", "ports", "events", "egress", "audit", "details", "terminal"]) {
       await inSandbox(t, view);
       await t.page.getByRole("link", { name: "Ports" }).waitFor();
       if (view === "terminal") {

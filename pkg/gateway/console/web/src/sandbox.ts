@@ -1,9 +1,11 @@
 // One sandbox, with the views of what is in it.
 import { get, of, type Sandbox } from "./api.js";
 import { actions, badge } from "./actions.js";
+import { showAudit } from "./audit.js";
 import { showChanges } from "./changes.js";
 import { showDetails } from "./details.js";
 import { button, fail, fill, h, poll } from "./dom.js";
+import { showEgress } from "./egress.js";
 import { showEvents } from "./events.js";
 import { showFiles } from "./files.js";
 import { showPorts } from "./ports.js";
@@ -25,6 +27,8 @@ const views: Record<string, Kind> = {
   ports: { title: "Ports", show: showPorts },
   changes: { title: "Changes", show: showChanges, wakes: () => true },
   events: { title: "Events", show: showEvents },
+  egress: { title: "Egress", show: showEgress },
+  audit: { title: "Audit", show: showAudit },
   details: { title: "Details", show: showDetails },
 };
 
