@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -49,6 +50,23 @@ func TestChartsGatewayHasTheFlagsOfItsValues(t *testing.T) {
 		if grace := *pod.TerminationGracePeriodSeconds; grace != 7+30 {
 			t.Errorf("a gateway has %d s to end", grace)
 		}
+	}
+}
+
+// The root of its container is read-only, and clients of SSH change files by temporary ones.
+func TestChartsGatewayWithSSHCanMakeTemporaryFiles(t *testing.T) {
+	t.Parallel()
+	var deployment appsv1.Deployment
+	renderInto(t, "Deployment", "podagent-gateway", &deployment)
+	pod := deployment.Spec.Template.Spec
+	mounts, volumes := pod.Containers[0].VolumeMounts, pod.Volumes
+	at := slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/tmp" && !m.ReadOnly })
+	if at < 0 {
+		t.Fatal("there is no volume at /tmp")
+	}
+	of := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == mounts[at].Name })
+	if of < 0 || volumes[of].EmptyDir == nil || volumes[of].EmptyDir.SizeLimit == nil || volumes[of].EmptyDir.SizeLimit.Value() <= 4<<30 {
+		t.Errorf("the volume at /tmp is %+v", volumes)
 	}
 }
 
