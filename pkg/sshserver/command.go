@@ -131,13 +131,14 @@ func (s *session) startCommand(c *podapi.Cmd) error {
 
 // script returns the shell's script for a command: itself, or what becomes the user's shell.
 func (s *session) script(text string) string {
+	title := ""
 	if text == "" {
-		text = findShell
+		title, text = "# ssh shell\n", findShell // what ps shows
 	}
 	if s.terminal == nil || len(s.terminal.modes) == 0 {
-		return text
+		return title + text
 	}
-	return "stty " + strings.Join(s.terminal.modes, " ") + " 2>/dev/null\n" + text
+	return title + "stty " + strings.Join(s.terminal.modes, " ") + " 2>/dev/null\n" + text
 }
 
 // plainWords returns the words of a command that means the same without a shell.

@@ -308,3 +308,17 @@ func TestACommandWhoseOutputNobodyReadsGetsASIGPIPEWhenItWrites(t *testing.T) {
 	}
 	p.has(t, "got", []byte("work\npipe\n"))
 }
+
+func TestAShellIsCalledThatInTheListOfProcesses(t *testing.T) {
+	p := newPlace(t)
+	s := open(t, p.connect(t, ""))
+	terminal(t, s, ssh.TerminalModes{ssh.ECHO: 0})
+	pipes(t, s)
+	if err := s.Shell(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the shell", func() bool {
+		list, err := p.Processes(t.Context())
+		return err == nil && len(list) == 1 && strings.HasPrefix(list[0].Script, "# ssh shell\n")
+	})
+}
