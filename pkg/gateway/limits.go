@@ -249,6 +249,13 @@ const (
 	// visitChannels channels, each of which can hold 2 MiB of what its client sent.
 	visitsOfTenant = 64
 	visitChannels  = 128
+	// visitMemory and visitDisk bound what the gateway keeps of the files that a tenant's connections write: what
+	// arrived out of order, and what is changed in place. The others bound that of all tenants together: an
+	// eighth of the chart's memory, and less than its volume for temporary files.
+	visitMemory      = 32 << 20
+	visitMemoryOfAll = 128 << 20
+	visitDisk        = 1 << 30
+	visitDiskOfAll   = 4 << 30
 	// paceTime is how long a call of such a connection waits for its tenant's rate to allow it.
 	paceTime = 30 * time.Second
 	// A deed of such a connection, as a file that it reads in pieces, is one call to the rate for each deedParts

@@ -129,6 +129,8 @@ func (v *Visit) request(ctx context.Context, path string) *http.Request {
 type visits struct {
 	mu       sync.Mutex
 	byTenant map[string]*visitsOf
+
+	rooms visitRooms
 }
 
 type visitsOf struct{ connections, channels int }

@@ -132,6 +132,7 @@ func TestAServerInTheBackgroundOutlivesItsClient(t *testing.T) {
 	p := newPlace(t)
 	c := p.connect(t, "")
 	_, out := start(t, open(t, c), `sleep 602 </dev/null >log 2>&1 & echo $! >server
+		while ! grep -q sleep /proc/$!/comm; do sleep 0.01; done # until it has none of the standard streams
 		trap 'echo hup > left; exit' HUP; echo ready; while :; do sleep 0.05; done`)
 	until(t, out, "ready")
 	c.Close()

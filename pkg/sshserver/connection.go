@@ -15,9 +15,10 @@ import (
 
 // connection is what one client has with the server.
 type connection struct {
-	server *Server
-	client *ssh.ServerConn
-	spools atomic.Int64 // how many files are changed in place
+	server       *Server
+	client       *ssh.ServerConn
+	spools       atomic.Int64 // how many files are changed in place
+	memory, disk room         // what is kept for files that are written
 
 	mu       sync.Mutex
 	channels int  // how many are open

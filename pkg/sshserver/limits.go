@@ -66,6 +66,9 @@ const (
 	// beside its own, for what keeping it takes, so that many small ones are bounded, too.
 	maxParked  = 64 * (maxWrite + parkedCost)
 	parkedCost = 1 << 10
+	// maxMemory bounds what all files of a connection have parked: four files that each have as much as they may.
+	// Some writes arrive out of order with any client, but those are few.
+	maxMemory = 4 * maxParked
 	// maxSpool bounds a file that is changed in place, which has to be fetched, and maxSpools how
 	// many of them are open: both keep the temporary directory of this machine from filling up.
 	maxSpool  = 256 << 20

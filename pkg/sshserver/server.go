@@ -10,8 +10,9 @@
 //     its output goes nowhere. What has none of the standard streams any more runs on, such
 //     as a server in the background. A named terminal ([Server.Terminal]) runs on, and the
 //     next client gets it with its screen.
-//   - It reaches the sandbox and nothing else: -R, agents, X11 and other hosts are refused,
-//     and standard error says why.
+//   - It reaches the sandbox and nothing else: -R, agents, X11 and other hosts are refused. The
+//     standard error of the next command or shell says why; sftp, and clients that start nothing,
+//     get no such text.
 //   - Memory, channels, files and times have bounds (limits.go), whatever a client sends.
 //
 // It authenticates nobody: who may use the connection is decided by who gets it, or by who lets
@@ -64,6 +65,10 @@ type Server struct {
 	Open func() (leave func(), err error)
 	// Deed, unless nil, returns a context for calls that belong together: the reads of an open file.
 	Deed func(ctx context.Context) context.Context
+	// Memory and Disk, unless nil, count n more bytes that this process keeps for the files of clients, and return
+	// false if there is no room for them. A negative n gives as many back, which there is always room for. So
+	// several connections can have one bound.
+	Memory, Disk func(n int64) bool
 	// Closing, unless nil, ends when the client should leave: the connection ends as soon as it has
 	// no channels.
 	Closing context.Context
@@ -108,7 +113,7 @@ func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channe
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
-	c := &connection{server: s, client: client}
+	c := &connection{server: s, client: client, memory: room{limit: maxMemory, beyond: s.Memory}, disk: room{limit: maxSpools * maxSpool, beyond: s.Disk}}
 	if s.Closing != nil {
 		defer context.AfterFunc(s.Closing, c.closing)()
 	}

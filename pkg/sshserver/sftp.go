@@ -3,6 +3,7 @@ package sshserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"syscall"
@@ -41,13 +42,15 @@ type files struct {
 	writing pendings      // what is not in its place yet
 }
 
-// hold takes one of the handles, which release gives back.
-func (f *files) hold() error {
+var errHandles = fmt.Errorf("this session has %d files open, and may not have more", maxHandles)
+
+// hold takes one of the handles for a file, which release gives back.
+func (f *files) hold(name string) error {
 	select {
 	case f.handles <- struct{}{}:
 		return nil
 	default:
-		return &fs.PathError{Op: "open", Path: "a file more", Err: syscall.EMFILE}
+		return &fs.PathError{Op: "open", Path: name, Err: errHandles}
 	}
 }
 
@@ -134,8 +137,8 @@ func (f *files) Readlink(name string) (string, error) { return f.client.Readlink
 
 // describe describes one file. One that this client writes is as long as what it has written.
 func (f *files) describe(r *sftp.Request, stat func(context.Context, string) (fsops.Attr, error)) (sftp.ListerAt, error) {
-	if attr, ok := f.attrOfPending(r.Filepath); ok {
-		return one{info{attr.FileInfo(), attr}}, nil
+	if info := f.describePending(r.Filepath); info != nil {
+		return one{info}, nil
 	}
 	attr, err := stat(r.Context(), r.Filepath)
 	if err != nil {
@@ -156,12 +159,12 @@ func (i info) Uid() uint32 { return i.attr.UID }
 func (i info) Gid() uint32 { return i.attr.GID }
 
 // one is a list of one file.
-type one struct{ info }
+type one struct{ fs.FileInfo }
 
 func (o one) ListAt(list []fs.FileInfo, offset int64) (int, error) {
 	if offset > 0 || len(list) == 0 {
 		return 0, io.EOF
 	}
-	list[0] = o.info
+	list[0] = o.FileInfo
 	return 1, io.EOF
 }

@@ -246,6 +246,83 @@ func TestNamesAndAttributesAreTheSandboxs(t *testing.T) {
 	}
 }
 
+func TestAnOpenFileHasTheAttributesThatItHas(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	if err := p.WriteFile(t.Context(), "old", []byte("content"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	when := time.Unix(1700000000, 0)
+	if err := c.Chtimes("old", when, when); err != nil {
+		t.Fatal(err)
+	}
+	was, err := p.Stat(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now().Truncate(time.Second) // all that sftp has of a time
+	for name, want := range map[string]fs.FileMode{"old": 0o640, "new": 0o644} {
+		f, err := c.OpenFile(name, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, err := f.Stat()
+		if err != nil || open.Mode() != want {
+			t.Errorf("%s: %v, %v", name, open, err)
+		}
+		attr := open.Sys().(*sftp.FileStat)
+		if isOld := name == "old"; isOld && (attr.UID != was.UID || attr.GID != was.GID || !open.ModTime().Equal(when) || open.Size() != was.Size) {
+			t.Errorf("%+v, it was %+v", attr, was)
+		}
+		if _, err := f.Write([]byte("more content")); err != nil {
+			t.Error(err)
+		}
+		open, err = f.Stat()
+		if err != nil || open.Size() != 12 || open.ModTime().Before(begun) || open.ModTime().After(time.Now()) {
+			t.Errorf("%s, written: %d bytes of %v, %v", name, open.Size(), open.ModTime(), err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A gateway's own file system may be read-only.
+func TestAFileIsReplacedWhereNoTemporaryFileCanBeMade(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	t.Setenv("TMPDIR", "/nowhere")
+	for _, size := range []int{100, 3 << 20} { // scp writes so, and then sets the length
+		want := content(size)
+		if err := p.WriteFile(t.Context(), "f", content(200), 0); err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.OpenFile("f", os.O_WRONLY|os.O_CREATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.ReadFrom(bytes.NewReader(want))
+		if err = errors.Join(err, f.Truncate(int64(size)), f.Close()); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		p.has(t, "f", want)
+	}
+	f, err := c.OpenFile("f", os.O_WRONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, elsewhere := f.WriteAt([]byte("x"), 0)
+	_, elsewhere = f.WriteAt([]byte("x"), 0)
+	f.Close()
+	_, opened := c.OpenFile("f", os.O_RDWR)
+	for what, err := range map[string]error{"a write in the middle": elsewhere, "an open for both": opened, "a length": c.Truncate("f", 5)} {
+		if errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), "no temporary file can be made here") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p.has(t, "f", content(3<<20))
+}
+
 func TestFilesAreRefusedAsByTheSystem(t *testing.T) {
 	p := newPlace(t)
 	c := p.sftpOf(t)
@@ -291,8 +368,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 		}
 		files = append(files, f)
 	}
-	if len(files) != 100 {
-		t.Errorf("%d files are open at once", len(files))
+	if _, err := c.Open("f"); len(files) != 100 || !strings.Contains(fmt.Sprint(err), "f: this session has 100 files open") {
+		t.Errorf("%d files are open at once: %v", len(files), err)
 	}
 	for _, f := range files {
 		f.Close()

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pkg/sftp"
 
@@ -75,6 +76,20 @@ func (c changes) and(later changes) changes {
 		c.owner = later.owner
 	}
 	return c
+}
+
+// in returns the attributes with these changes, but for the size.
+func (c changes) in(attr fsops.Attr) fsops.Attr {
+	if c.mode != nil {
+		attr.Mode = *c.mode
+	}
+	if c.times != nil {
+		attr.ModTime = time.Unix(int64(c.times[1]), 0)
+	}
+	if c.owner != nil {
+		attr.UID, attr.GID = c.owner[0], c.owner[1]
+	}
+	return attr
 }
 
 // setAttributes changes the attributes of a file, or notes them for when it is in its place.
@@ -166,12 +181,4 @@ func (l *limited) Write(p []byte) (int, error) {
 // within reports whether a path is dir or below it. Both are clean.
 func within(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(path.Clean(dir), "/")+"/")
-}
-
-// attrOf describes a file of this length that is not in its place yet.
-func attrOf(name string, size int64, perm fs.FileMode) fsops.Attr {
-	if perm == 0 {
-		perm = 0o666
-	}
-	return fsops.Attr{Path: name, Size: size, Mode: perm}
 }

@@ -25,7 +25,7 @@ type directory struct {
 }
 
 func (f *files) list(name string) (sftp.ListerAt, error) {
-	if err := f.hold(); err != nil {
+	if err := f.hold(name); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)

@@ -1,7 +1,6 @@
 package sshserver
 
 import (
-	"io"
 	"sync"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -20,28 +19,25 @@ type overwrite struct {
 
 	mu     sync.Mutex
 	stream *stream // nil once it has become a spool
-	spool  *spool  // the file, or what the stream has; nil if that is too long
+	spool  *spool  // the file, or what the stream has; nil if that is too long, or there is no room
+	why    error   // why spool is nil
 	cut    bool    // the old content counts no more
 }
 
 func (f *files) newOverwrite(name string, old fsops.Attr, opts fsops.WriteOptions) (*overwrite, error) {
 	opts.IfMatch = old.ETag
-	kept, err := f.newSpool(name, nil, opts)
+	s, err := f.newStream(name, opts)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newStream(f.ctx, f.client, name, opts)
-	if err != nil {
-		kept.drop()
-		return nil, err
-	}
-	return &overwrite{files: f, name: name, old: old, opts: opts, stream: s, spool: kept}, nil
+	kept, why := f.newSpool(name, nil, opts)
+	return &overwrite{files: f, name: name, old: old, opts: opts, stream: s, spool: kept, why: why}, nil
 }
 
 func (o *overwrite) WriteAt(p []byte, offset int64) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stream != nil && o.spool != nil && !o.stream.takes(p, offset) {
+	if o.stream != nil && !o.stream.takes(p, offset) {
 		if err := o.becomeSpool(); err != nil {
 			return 0, err
 		}
@@ -55,13 +51,16 @@ func (o *overwrite) WriteAt(p []byte, offset int64) (int, error) {
 	}
 	if _, keptErr := o.spool.WriteAt(p, offset); keptErr != nil { // it is too long, or there is no room here
 		o.spool.drop()
-		o.spool = nil
+		o.spool, o.why = nil, keptErr
 	}
 	return n, nil
 }
 
 // becomeSpool is called with mu. It fetches the file, with what was written in its place.
 func (o *overwrite) becomeSpool() error {
+	if o.spool == nil {
+		return o.why
+	}
 	old := &o.old
 	if o.cut {
 		old = nil
@@ -99,13 +98,10 @@ func (o *overwrite) truncate(size int64) error {
 		o.cut = true
 		return nil
 	}
-	if o.stream != nil && o.spool != nil {
+	if o.stream != nil {
 		if err := o.becomeSpool(); err != nil {
 			return err
 		}
-	}
-	if o.stream != nil {
-		return o.stream.truncate(size)
 	}
 	return o.spool.truncate(size)
 }
@@ -113,7 +109,7 @@ func (o *overwrite) truncate(size int64) error {
 func (o *overwrite) commit() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stream != nil && o.spool != nil && o.stream.waits() {
+	if o.stream != nil && o.stream.waits() {
 		if err := o.becomeSpool(); err != nil {
 			return err
 		}
@@ -142,46 +138,4 @@ func (o *overwrite) drop() {
 	if o.spool != nil {
 		o.spool.drop()
 	}
-}
-
-// Write implements io.Writer: it continues the content.
-func (s *stream) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = s.send(p)
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	return len(p), nil
-}
-
-// takes reports whether WriteAt can take a write.
-func (s *stream) takes(p []byte, offset int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(p) == 0 || s.fits(p, offset)
-}
-
-// waits reports whether there are writes that wait for others.
-func (s *stream) waits() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.parked) > 0
-}
-
-// copyTo writes what the stream has got into a file, where it belongs. What was sent is in kept.
-func (s *stream) copyTo(to io.WriterAt, kept io.ReaderAt) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, err := io.Copy(io.NewOffsetWriter(to, 0), io.NewSectionReader(kept, 0, s.next)); err != nil {
-		return err
-	}
-	for offset, p := range s.parked {
-		if _, err := to.WriteAt(p, offset); err != nil {
-			return err
-		}
-	}
-	return nil
 }

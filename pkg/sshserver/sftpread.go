@@ -41,7 +41,7 @@ func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.hold(); err != nil {
+	if err := f.hold(r.Filepath); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)

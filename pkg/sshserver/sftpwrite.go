@@ -1,10 +1,12 @@
 package sshserver
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/pkg/sftp"
 
@@ -35,9 +37,10 @@ type writing struct {
 	pending
 	files *files
 	name  string
-	perm  fs.FileMode
+	old   *fsops.Attr // nil for a new file
 
 	mu      sync.Mutex
+	attr    fsops.Attr // of old, or what a new file gets, if the sandbox's umask is the usual one
 	changes changes
 	failed  bool // the client is gone, or a write failed: nothing gets into its place
 	closed  bool
@@ -65,18 +68,17 @@ func (f *files) OpenFile(r *sftp.Request) (sftp.WriterAtReaderAt, error) {
 
 // write opens a file for writing.
 func (f *files) write(r *sftp.Request) (*writing, error) {
-	if err := f.hold(); err != nil {
+	if err := f.hold(r.Filepath); err != nil {
 		return nil, err
 	}
-	w := &writing{files: f, name: r.Filepath, perm: permOfOpen(r)}
+	w := &writing{files: f, name: r.Filepath}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := f.writing.add(w); err != nil {
 		f.release()
 		return nil, err
 	}
-	var err error
-	if w.pending, err = f.openPending(r, w.perm); err != nil {
+	if err := w.open(r); err != nil {
 		f.writing.remove(w)
 		f.release()
 		w.failed, w.closed = true, true
@@ -85,29 +87,42 @@ func (f *files) write(r *sftp.Request) (*writing, error) {
 	return w, nil
 }
 
-// openPending begins to write a file: a new content, or changes in the present one.
-func (f *files) openPending(r *sftp.Request, perm fs.FileMode) (pending, error) {
-	flags := r.Pflags()
-	attr, err := f.client.Stat(r.Context(), r.Filepath)
-	exists := err == nil
+// open begins to write the file.
+func (w *writing) open(r *sftp.Request) error {
+	flags, perm := r.Pflags(), permOfOpen(r)
+	attr, err := w.files.client.Stat(r.Context(), w.name)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist), err != nil && !flags.Creat:
-		return nil, err
-	case exists && flags.Creat && flags.Excl:
-		return nil, &fs.PathError{Op: "open", Path: r.Filepath, Err: fs.ErrExist}
+		return err
+	case err == nil && flags.Creat && flags.Excl:
+		return &fs.PathError{Op: "open", Path: w.name, Err: fs.ErrExist}
+	case err == nil:
+		w.old, w.attr = &attr, attr
+	default:
+		w.attr = fsops.Attr{Path: w.name, Mode: cmp.Or(perm, 0o666) &^ usualUmask}
 	}
-	opts := fsops.WriteOptions{Perm: perm, Exclusive: flags.Creat && flags.Excl}
-	if !flags.Read && (!exists || flags.Trunc) {
-		return newStream(f.ctx, f.client, r.Filepath, opts)
+	if w.old == nil || flags.Trunc {
+		w.attr.ModTime = time.Now()
 	}
-	if !flags.Read && !flags.Append {
-		return f.newOverwrite(r.Filepath, attr, opts)
+	w.pending, err = w.files.openPending(w.name, flags, w.old, fsops.WriteOptions{Perm: perm, Exclusive: flags.Creat && flags.Excl})
+	return err
+}
+
+// usualUmask is what most images have.
+const usualUmask = 0o022
+
+// openPending begins a new content of a file, or changes in the present one, which is old.
+func (f *files) openPending(name string, flags sftp.FileOpenFlags, old *fsops.Attr, opts fsops.WriteOptions) (pending, error) {
+	if flags.Trunc {
+		old = nil
 	}
-	var begin *fsops.Attr
-	if exists && !flags.Trunc {
-		begin = &attr
+	switch {
+	case !flags.Read && old == nil:
+		return f.newStream(name, opts)
+	case !flags.Read && !flags.Append:
+		return f.newOverwrite(name, *old, opts)
 	}
-	s, err := f.newSpool(r.Filepath, begin, opts)
+	s, err := f.newSpool(name, old, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -143,22 +158,24 @@ func (p *pendings) of(name string) *writing {
 	return p.files[name]
 }
 
-// attrOfPending describes a file that the client writes.
-func (f *files) attrOfPending(name string) (fsops.Attr, bool) {
+// describePending describes a file that the client writes; nil if it writes none of this name. Nobody knows yet
+// who will own a new one.
+func (f *files) describePending(name string) fs.FileInfo {
 	w := f.writing.of(name)
 	if w == nil {
-		return fsops.Attr{}, false
+		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return fsops.Attr{}, false
+		return nil
 	}
-	attr := attrOf(name, w.length(), w.perm)
-	if w.changes.mode != nil {
-		attr.Mode = *w.changes.mode
+	attr := w.changes.in(w.attr)
+	attr.Size = w.length()
+	if w.old == nil && w.changes.owner == nil {
+		return attr.FileInfo()
 	}
-	return attr, true
+	return info{attr.FileInfo(), attr}
 }
 
 // changePending notes what the attributes of a file are to be that the client writes. It reports
@@ -183,9 +200,12 @@ func (f *files) changePending(name string, c changes) (bool, error) {
 // WriteAt implements io.WriterAt.
 func (w *writing) WriteAt(p []byte, offset int64) (int, error) {
 	n, err := w.pending.WriteAt(p, offset)
-	if err != nil {
-		w.TransferError(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n > 0 {
+		w.attr.ModTime = time.Now()
 	}
+	w.failed = w.failed || err != nil
 	return n, err
 }
 
