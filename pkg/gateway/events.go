@@ -43,6 +43,9 @@ var errBusyEvents = &refusal{http.StatusServiceUnavailable, "unavailable", "the 
 func (g *Gateway) events(ctx context.Context, in *sandboxPath) (*eventsOutput, error) {
 	of, ok := g.Launcher.(eventful)
 	if !ok {
+		if _, err := g.find(ctx, in.ID); err != nil {
+			return nil, err
+		}
 		return nil, huma.Error501NotImplemented("sandboxes of this backend have no events")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, eventsTime, errBusyEvents)
