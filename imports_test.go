@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/console", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/sshport", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/launcher/remote", "pkg/sshserver"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/serving", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/egress", "pkg/egress/farend", "internal/reread", "pkg/launcher", "pkg/gateway", "pkg/gateway/agentsandbox", "pkg/gateway/audit", "pkg/gateway/console", "pkg/gateway/e2b", "pkg/gateway/metrics", "pkg/gateway/sshport", "pkg/gateway/tracing", "pkg/launcher/agentsandbox", "pkg/launcher/leader", "pkg/launcher/ledger", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/fsops/checkpoint", "pkg/launcher/remote", "pkg/sshserver"},
 
 	"cmd/orchestrator/internal/serving":   {"internal/reread"},
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/tools/examples/host":           {"pkg/tools", "pkg/tools/secret", "pkg/tools/sessionstore", "pkg/launcher", "pkg/podapi"},
-	"pkg/podapi":                        {"internal/halves", "internal/delay", "pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops"},
+	"pkg/podapi":                        {"internal/halves", "internal/delay", "pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/fsops/checkpoint"},
 	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},

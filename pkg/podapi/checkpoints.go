@@ -5,57 +5,22 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
-	"time"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Checkpoint describes a state of the workdir's tree that the sandbox keeps.
-type Checkpoint struct {
-	// ID has 64 hexadecimal digits: the SHA-256 of what the checkpoint consists of. Commands in the sandbox may be able
-	// to change that, and then this ID is damaged (fsops.ErrChecksum). So keep the ID outside of the sandbox.
-	ID    string
-	Name  string // for people; may be empty
-	Time  time.Time
-	Files int64 // everything but directories
-	Bytes int64 // the sizes of the regular files
-	// Stored is how many bytes were written for it: what was there before is shared.
-	Stored int64
-}
-
-// LeftPath is a path, from the workdir, that was left as it is, and why.
-type LeftPath struct{ Path, Why string }
-
-// CheckpointOptions say what [Client.Checkpoint] makes.
-type CheckpointOptions struct {
-	Name string // up to 200 bytes of UTF-8
-	// Exclude are globs of files to leave out, as in [fsops.ArchiveOptions]. [Client.Restore] leaves these alone.
-	Exclude []string
-}
-
-// CheckpointResult is a new checkpoint, and what it does not have as it was.
-type CheckpointResult struct {
-	Checkpoint
-	// LeftOut are files that it lacks, such as sockets and what cannot be read. MoreLeftOut counts those beyond.
-	LeftOut     []LeftPath
-	MoreLeftOut int64
-	// Moving are files that changed whenever they were read. MoreMoving counts those beyond.
-	Moving     []string
-	MoreMoving int64
-}
-
-// Checkpoint keeps what is in the workdir now, whoever has written it. Commands may run meanwhile. The error where the
-// sandbox has no place for checkpoints is [errors.ErrUnsupported], of an agent that is too old [ErrVersion], and for
-// want of room syscall.ENOSPC.
-func (c *Client) Checkpoint(ctx context.Context, opts CheckpointOptions) (CheckpointResult, error) {
+// Checkpoint keeps what is in the workdir now, as [checkpoint.Store.Create] does. Keep the id outside of the sandbox:
+// by it you notice (fsops.ErrChecksum) if commands change the checkpoint. A sandbox without a place for it gives
+// [errors.ErrUnsupported], an old agent [ErrVersion], a full disk ENOSPC.
+func (c *Client) Checkpoint(ctx context.Context, opts checkpoint.CreateOptions) (checkpoint.Checkpoint, error) {
 	r, err := c.points.Create(ctx, &pb.CreateCheckpointRequest{Name: opts.Name, Exclude: toBytes(opts.Exclude)})
 	if err != nil {
-		return CheckpointResult{}, checkpointError(err)
+		return checkpoint.Checkpoint{}, checkpointError(err)
 	}
-	var result CheckpointResult
-	if result.Checkpoint, err = checkpointFromProto(r.Checkpoint); err == nil {
+	result, err := checkpointFromProto(r.Checkpoint)
+	if err == nil {
 		result.LeftOut, err = leftFromProto(r.LeftOut)
 	}
 	for _, path := range r.Moving {
@@ -65,14 +30,14 @@ func (c *Client) Checkpoint(ctx context.Context, opts CheckpointOptions) (Checkp
 	result.MoreLeftOut, result.MoreMoving = r.MoreLeftOut, r.MoreMoving
 	err = firstError(err, checkNumbers("a number of files", r.MoreLeftOut, r.MoreMoving))
 	if err != nil {
-		return CheckpointResult{}, err
+		return checkpoint.Checkpoint{}, err
 	}
 	return result, nil
 }
 
 // Checkpoints lists the checkpoints, the oldest first.
-func (c *Client) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
-	var list []Checkpoint
+func (c *Client) Checkpoints(ctx context.Context) ([]checkpoint.Checkpoint, error) {
+	var list []checkpoint.Checkpoint
 	var idle idleMessages
 	err := eachMessage(receive(ctx, &pb.ListCheckpointsRequest{}, c.points.List), func(r *pb.ListCheckpointsResponse) error {
 		if end := r.GetEnd(); end != nil {
@@ -97,52 +62,25 @@ func (c *Client) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
 }
 
 // RemoveCheckpoint drops a checkpoint, and what only it has.
-func (c *Client) RemoveCheckpoint(ctx context.Context, id string) error {
-	_, err := c.points.Remove(ctx, &pb.RemoveCheckpointRequest{Id: id})
+func (c *Client) RemoveCheckpoint(ctx context.Context, id checkpoint.ID) error {
+	_, err := c.points.Remove(ctx, &pb.RemoveCheckpointRequest{Id: string(id)})
 	return checkpointError(err)
 }
 
-// The ways in which a path differs between two states. Later agents may add others.
-const (
-	PathAdded    = "added"
-	PathRemoved  = "removed"
-	PathModified = "modified" // its content, or what a link names
-	PathRetyped  = "retyped"  // such as a directory in the place of a file
-	PathChanged  = "changed"  // its mode, owner or time
-)
-
 var differenceKinds = map[pb.DifferenceKind]string{
-	pb.DifferenceKind_DIFFERENCE_KIND_ADDED:    PathAdded,
-	pb.DifferenceKind_DIFFERENCE_KIND_REMOVED:  PathRemoved,
-	pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED: PathModified,
-	pb.DifferenceKind_DIFFERENCE_KIND_RETYPED:  PathRetyped,
-	pb.DifferenceKind_DIFFERENCE_KIND_CHANGED:  PathChanged,
+	pb.DifferenceKind_DIFFERENCE_KIND_ADDED:    checkpoint.Added,
+	pb.DifferenceKind_DIFFERENCE_KIND_REMOVED:  checkpoint.Removed,
+	pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED: checkpoint.Modified,
+	pb.DifferenceKind_DIFFERENCE_KIND_RETYPED:  checkpoint.Retyped,
+	pb.DifferenceKind_DIFFERENCE_KIND_CHANGED:  checkpoint.Changed,
 }
 
-// Difference is a path, from the workdir, that differs between two states.
-type Difference struct {
-	Path string
-	How  string // PathAdded and so on
-	Dir  bool   // it is a directory, after the change if it is there then
-	// Diff is a unified diff if one was asked for and both states are text of up to 256 KiB; NoDiff says why there
-	// is none of a file whose content differs.
-	Diff   []byte
-	NoDiff string
-}
-
-// DiffOptions say what [Client.Diff] tells.
-type DiffOptions struct {
-	Text bool // with unified diffs
-	// Truncated, if not nil, is set at the end: whether there are more differences than the 8 MiB of an answer hold.
-	Truncated *bool
-}
-
-// Diff yields how checkpoint to differs from checkpoint from, or, if to is empty, how what is there now does, but for
-// what from excluded. Directories come before what is in them.
-func (c *Client) Diff(ctx context.Context, from, to string, opts DiffOptions) iter.Seq2[Difference, error] {
-	request := &pb.DiffCheckpointsRequest{From: from, To: to, Text: opts.Text}
-	return func(yield func(Difference, error) bool) {
-		d := differences{opts: &opts, yield: yield}
+// Diff yields how checkpoint to, or if that is empty what is there now, differs from checkpoint from, as
+// [checkpoint.Store.Diff] does. If there is more than the 8 MiB of an answer hold, the last error is [ErrTooLarge].
+func (c *Client) Diff(ctx context.Context, from, to checkpoint.ID, opts checkpoint.DiffOptions) iter.Seq2[checkpoint.Difference, error] {
+	request := &pb.DiffCheckpointsRequest{From: string(from), To: string(to), Text: opts.Text}
+	return func(yield func(checkpoint.Difference, error) bool) {
+		d := differences{yield: yield}
 		err := eachMessage(receive(ctx, request, c.points.Diff), d.take)
 		if err != errLoopLeft {
 			err = checkpointError(err)
@@ -153,8 +91,7 @@ func (c *Client) Diff(ctx context.Context, from, to string, opts DiffOptions) it
 
 // differences gives the results of a comparison to its caller.
 type differences struct {
-	opts         *DiffOptions
-	yield        func(Difference, error) bool
+	yield        func(checkpoint.Difference, error) bool
 	count, bytes int64
 	idle         idleMessages
 }
@@ -164,10 +101,9 @@ func (d *differences) take(r *pb.DiffCheckpointsResponse) error {
 	switch {
 	case end != nil && end.Count != d.count:
 		return protocolError("%d differences, and not the %d of the end", d.count, end.Count)
+	case end != nil && end.Truncated:
+		return fmt.Errorf("%w: there are more than these %d differences", ErrTooLarge, d.count)
 	case end != nil:
-		if d.opts.Truncated != nil {
-			*d.opts.Truncated = end.Truncated
-		}
 		return io.EOF
 	case p == nil:
 		return d.idle.add()
@@ -184,40 +120,30 @@ func (d *differences) take(r *pb.DiffCheckpointsResponse) error {
 	if err := firstError(checkTreePath(p.Path), checkWhy(p.NoText)); err != nil {
 		return err
 	}
-	if !d.yield(Difference{Path: string(p.Path), How: how, Dir: p.Dir, Diff: p.Text, NoDiff: p.NoText}, nil) {
+	if !d.yield(checkpoint.Difference{Path: string(p.Path), How: how, Dir: p.Dir, Diff: p.Text, NoDiff: p.NoText}, nil) {
 		return errLoopLeft
 	}
 	return nil
 }
 
-// RestoreResult says what [Client.Restore] has done.
-type RestoreResult struct {
-	Before  Checkpoint // what was there before
-	Changed int64      // files, directories and links that were made, replaced, changed or removed
-	// Kept are paths that are not as in the checkpoint. MoreKept counts those beyond.
-	Kept     []LeftPath
-	MoreKept int64
-}
-
-// Restore makes the workdir what it was in a checkpoint, or, with paths, these and all that is below them. Paths are
-// relative to the workdir, or absolute ones in it, without links on the way. It makes a checkpoint of what is there first. It
-// removes only what is newer than the checkpoint; protected paths, what the checkpoint lacks, and what changes meanwhile
-// stay, which RestoreResult.Kept tells and is no error. If something of the checkpoint is damaged, the error is
-// fsops.ErrChecksum, and nothing has changed. Once it changes files it goes on, also if ctx ends or the connection
-// breaks: then a comparison with the checkpoint tells what became of it.
-func (c *Client) Restore(ctx context.Context, id string, paths ...string) (RestoreResult, error) {
-	r, err := c.points.Restore(ctx, &pb.RestoreCheckpointRequest{Id: id, Paths: toBytes(paths)})
+// Restore makes the workdir what it was, as [checkpoint.Store.Restore] does. Paths may also be absolute ones in the
+// workdir. Once it changes files it goes on, also if ctx ends or the connection breaks: Diff tells what became of it.
+func (c *Client) Restore(ctx context.Context, id checkpoint.ID, opts checkpoint.RestoreOptions) (checkpoint.Restored, error) {
+	r, err := c.points.Restore(ctx, &pb.RestoreCheckpointRequest{Id: string(id), Paths: toBytes(opts.Paths)})
 	if err != nil {
-		return RestoreResult{}, checkpointError(err)
+		return checkpoint.Restored{}, checkpointError(err)
 	}
-	result := RestoreResult{Changed: r.Changed, MoreKept: r.MoreKept}
+	result := checkpoint.Restored{Changed: r.Changed, MoreKept: r.MoreKept}
 	if result.Before, err = checkpointFromProto(r.Before); err == nil {
 		result.Kept, err = leftFromProto(r.Kept)
 	}
 	if err = firstError(err, checkNumbers("a number of files", r.Changed, r.MoreKept)); err != nil {
-		return RestoreResult{}, err
+		return checkpoint.Restored{}, err
 	}
-	return result, nil
+	if len(result.Kept) > 0 || result.MoreKept > 0 {
+		err = checkpoint.ErrIncomplete
+	}
+	return result, err
 }
 
 // checkpointError returns the error of a call of the service Checkpoints.
@@ -228,18 +154,18 @@ func checkpointError(err error) error {
 	return wire.FromStatus(err)
 }
 
-func checkpointFromProto(p *pb.Checkpoint) (Checkpoint, error) {
+func checkpointFromProto(p *pb.Checkpoint) (checkpoint.Checkpoint, error) {
 	if p == nil {
-		return Checkpoint{}, protocolError("no checkpoint")
+		return checkpoint.Checkpoint{}, protocolError("no checkpoint")
 	}
-	c := Checkpoint{ID: p.Id, Name: p.Name, Time: timeFromProto(p.Time), Files: p.Files, Bytes: p.Bytes, Stored: p.Stored}
+	c := checkpoint.Checkpoint{ID: checkpoint.ID(p.Id), Name: p.Name, Time: timeFromProto(p.Time), Files: p.Files, Bytes: p.Bytes, Stored: p.Stored}
 	return c, firstError(checkPointID(p.Id), checkName(p.Name), checkTime(p.Time), checkNumbers("a number of files", p.Files, p.Bytes, p.Stored))
 }
 
 // checkPointID refuses what is no hash.
 func checkPointID(id string) error {
-	if len(id) != 64 || strings.Trim(id, "0123456789abcdef") != "" {
-		return protocolError("the id %.80q of a checkpoint", id)
+	if _, err := checkpoint.ParseID(id); err != nil {
+		return protocolError("%v", err)
 	}
 	return nil
 }
@@ -267,12 +193,12 @@ func checkTreePath(path []byte) error {
 	return firstError(checkPath(path[:min(len(path), maxPath)]), checkEntry(".", true, string(path)))
 }
 
-func leftFromProto(list []*pb.LeftPath) (left []LeftPath, err error) {
+func leftFromProto(list []*pb.LeftPath) (left []checkpoint.LeftOut, err error) {
 	for _, p := range list {
 		if err := firstError(checkTreePath(p.GetPath()), checkWhy(p.GetWhy())); err != nil {
 			return nil, err
 		}
-		left = append(left, LeftPath{Path: string(p.GetPath()), Why: p.GetWhy()})
+		left = append(left, checkpoint.LeftOut{Path: string(p.GetPath()), Why: p.GetWhy()})
 	}
 	return left, nil
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -395,7 +396,7 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		return err
 	},
 	"Checkpoints/Create": func(ctx context.Context, c *podapi.Client, _ string) error {
-		_, err := c.Checkpoint(ctx, podapi.CheckpointOptions{})
+		_, err := c.Checkpoint(ctx, checkpoint.CreateOptions{})
 		return err
 	},
 	"Checkpoints/List": func(ctx context.Context, c *podapi.Client, _ string) error {
@@ -406,12 +407,12 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		return c.RemoveCheckpoint(ctx, liarCheckpoint)
 	},
 	"Checkpoints/Diff": func(ctx context.Context, c *podapi.Client, _ string) (err error) {
-		for _, err = range c.Diff(ctx, liarCheckpoint, "", podapi.DiffOptions{Text: true}) {
+		for _, err = range c.Diff(ctx, liarCheckpoint, "", checkpoint.DiffOptions{Text: true}) {
 		}
 		return err
 	},
 	"Checkpoints/Restore": func(ctx context.Context, c *podapi.Client, _ string) error {
-		_, err := c.Restore(ctx, liarCheckpoint)
+		_, err := c.Restore(ctx, liarCheckpoint, checkpoint.RestoreOptions{})
 		return err
 	},
 	"Processes/KillStrays": func(ctx context.Context, c *podapi.Client, _ string) error {
@@ -429,7 +430,7 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 	},
 }
 
-var liarCheckpoint = strings.Repeat("0", 64)
+const liarCheckpoint = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // drained reads a connection to its end.
 func drained(conn net.Conn, err error) error {

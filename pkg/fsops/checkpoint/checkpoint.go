@@ -38,6 +38,8 @@ var (
 	ErrTooLarge = errors.New("too large for a checkpoint")
 	// ErrNoRoom says that a checkpoint would take more than its share of what is free.
 	ErrNoRoom = errors.New("no room for a checkpoint")
+	// ErrIncomplete says that a restore has left some paths as they were. Restored.Kept has them.
+	ErrIncomplete = errors.New("some files are not as in the checkpoint")
 )
 
 // Hash is the SHA-256 of an object.
@@ -83,10 +85,65 @@ type Checkpoint struct {
 	// Moving names files that changed whenever they were read. What the checkpoint has of
 	// them may never have been there at any one moment.
 	Moving []string
+	// MoreMoving counts what Moving does not name.
+	MoreMoving int64
 }
 
 // LeftOut is a file that a checkpoint lacks.
 type LeftOut struct {
 	Path string
 	Why  string
+}
+
+// CreateOptions say what a new checkpoint is like.
+type CreateOptions struct {
+	// Name is for people. It has up to 200 bytes.
+	Name string
+	// Exclude are globs of files that the checkpoint does not have, as in [fsops.ArchiveOptions]. A restore
+	// of it leaves such files alone. A glob that is not valid is [fs.ErrInvalid].
+	Exclude []string
+}
+
+// RestoreOptions say what of a checkpoint is restored.
+type RestoreOptions struct {
+	// Paths are what to restore, each with all that is below it: relative to the tree's root,
+	// without links in them. Without any, everything is restored.
+	Paths []string
+}
+
+// Restored says what a restore has done.
+type Restored struct {
+	// Before is the checkpoint of what was there before.
+	Before Checkpoint
+	// Changed counts the files, directories and links that were made, replaced, changed or removed.
+	Changed int64
+	// Kept are paths that are not as in the checkpoint, and why. MoreKept counts those beyond a
+	// thousand.
+	Kept     []LeftOut
+	MoreKept int64
+}
+
+// How a path differs between two states.
+const (
+	Added    = "added"
+	Removed  = "removed"
+	Modified = "modified" // its content, or what a link names
+	Retyped  = "retyped"  // such as a directory in the place of a file
+	Changed  = "changed"  // its mode, owner or time alone
+)
+
+// A Difference is a path that differs between two states.
+type Difference struct {
+	Path string
+	How  string // one of the above
+	Dir  bool   // whether it is a directory, after the change if it is there then
+	// Diff is a unified diff, if DiffOptions.Text asks for it, of a file that is text of up to 256 KiB in both states or
+	// missing in one. NoDiff says why there is none of another file whose content differs.
+	Diff   []byte
+	NoDiff string
+}
+
+// DiffOptions say what a comparison tells.
+type DiffOptions struct {
+	Text bool // unified diffs, too
 }

@@ -1,35 +1,64 @@
 package checkpoint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	udiff "github.com/aymanbagabas/go-udiff"
 	"golang.org/x/sys/unix"
 )
 
-// addContent adds what a file had and has. now says that eb describes what is in the tree.
-func (s *Store) addContent(d *Difference, ea, eb *entry, now bool, limit int64) {
+// maxDiffSize is the size of files up to which they are compared by lines, which takes some ten milliseconds.
+const maxDiffSize = 256 << 10
+
+var errBinary = errors.New("it is binary")
+
+// addText adds how the content of a file differs. now says that eb describes what is in the tree.
+func (s *Store) addText(d *Difference, ea, eb *entry, now bool) {
 	if !isRegularOrNone(ea) || !isRegularOrNone(eb) {
 		return
 	}
+	var before, after []byte
+	from, to := "/dev/null", "/dev/null"
 	var err error
 	if ea != nil {
-		d.Before, err = s.content(ea, limit)
+		from = label("a/" + d.Path)
+		before, err = s.content(ea, maxDiffSize)
 	}
-	switch {
-	case eb == nil || err != nil:
-	case now:
-		d.After, err = s.present(d.Path, eb, limit)
-	default:
-		d.After, err = s.content(eb, limit)
+	if eb != nil && err == nil {
+		to = label("b/" + d.Path)
+		if now {
+			after, err = s.present(d.Path, eb, maxDiffSize)
+		} else {
+			after, err = s.content(eb, maxDiffSize)
+		}
+	}
+	if err == nil && !(isText(before) && isText(after)) {
+		err = errBinary
 	}
 	if err != nil {
-		d.Before, d.After, d.NoContent = nil, nil, err.Error()
+		d.NoDiff = err.Error()
+		return
 	}
+	d.Diff = []byte(udiff.Unified(from, to, string(before), string(after)))
+}
+
+func isText(content []byte) bool { return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0 }
+
+// label returns a path as diffs have it, on one line.
+func label(path string) string {
+	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' }) {
+		return path
+	}
+	return strconv.Quote(path)
 }
 
 func isRegularOrNone(e *entry) bool { return e == nil || e.kind == regular }

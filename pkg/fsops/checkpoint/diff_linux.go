@@ -6,33 +6,6 @@ import (
 	"iter"
 )
 
-// How a path differs between two states.
-const (
-	Added    = "added"
-	Removed  = "removed"
-	Modified = "modified" // its content, or what a link names
-	Retyped  = "retyped"  // such as a directory in the place of a file
-	Changed  = "changed"  // its mode, owner or time alone
-)
-
-// A Difference is a path that differs between two states.
-type Difference struct {
-	Path string
-	How  string // one of the above
-	Dir  bool   // whether it is a directory, after the change if it is there then
-	// Before and After are the content of a regular file in the two states, if DiffOptions.Content asks for it, and nil
-	// where there is none. NoContent says why both are missing, if it is not empty.
-	Before, After []byte
-	NoContent     string
-}
-
-// DiffOptions say what a comparison tells.
-type DiffOptions struct {
-	// Content is the size in bytes up to which it has the content of files that differ. It is a MiB at most. 0 is
-	// no content.
-	Content int64
-}
-
 // Diff yields what differs between checkpoint a and checkpoint b, or, if b is empty, what is in the tree now, but for what
 // a excluded. Directories come before what is in them. An error ends the loop. Other calls of the store wait until the
 // loop ends.
@@ -65,8 +38,8 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 	}
 	each := func(path string, ea, eb *entry) error {
 		d := differenceOf(path, ea, eb)
-		if opts.Content > 0 && d.How != Changed {
-			s.addContent(&d, ea, eb, b == "", min(opts.Content, wholeSize))
+		if opts.Text && d.How != Changed {
+			s.addText(&d, ea, eb, b == "")
 		}
 		return visit(d)
 	}

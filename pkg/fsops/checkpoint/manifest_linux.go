@@ -24,6 +24,7 @@ type manifest struct {
 	LeftOut     []leftOut `json:"leftOut,omitempty"`
 	MoreLeftOut int64     `json:"moreLeftOut,omitempty"`
 	Moving      [][]byte  `json:"moving,omitempty"`
+	MoreMoving  int64     `json:"moreMoving,omitempty"`
 }
 
 type leftOut struct {
@@ -70,7 +71,7 @@ func (m *manifest) root() entry { return entry{kind: directory, hash: Hash(m.Tre
 
 // describe returns what callers see.
 func (m *manifest) describe(id ID) Checkpoint {
-	c := Checkpoint{ID: id, Name: m.Name, Time: m.Time, Files: m.Files, Bytes: m.Bytes, Stored: m.Stored, MoreLeftOut: m.MoreLeftOut}
+	c := Checkpoint{ID: id, Name: m.Name, Time: m.Time, Files: m.Files, Bytes: m.Bytes, Stored: m.Stored, MoreLeftOut: m.MoreLeftOut, MoreMoving: m.MoreMoving}
 	for _, l := range m.LeftOut {
 		c.LeftOut = append(c.LeftOut, LeftOut{Path: string(l.Path), Why: l.Why})
 	}

@@ -15,28 +15,6 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// RestoreOptions say what of a checkpoint is restored.
-type RestoreOptions struct {
-	// Paths are what to restore, each with all that is below it: relative to the tree's root,
-	// without links in them. Without any, everything is restored.
-	Paths []string
-}
-
-// Restored says what a restore has done.
-type Restored struct {
-	// Before is the checkpoint of what was there before.
-	Before Checkpoint
-	// Changed counts the files, directories and links that were made, replaced, changed or removed.
-	Changed int64
-	// Kept are paths that are not as in the checkpoint, and why. MoreKept counts those beyond a
-	// thousand.
-	Kept     []LeftOut
-	MoreKept int64
-}
-
-// ErrIncomplete says that a restore has left some paths as they were. Restored.Kept has them.
-var ErrIncomplete = errors.New("some files are not as in the checkpoint")
-
 // Restore makes the tree what it was. It makes a checkpoint of what is there first, so that nothing is lost, and changes
 // only what differs: each file at once, by a rename.
 //

@@ -47,6 +47,8 @@ type scan struct {
 	leftOut  []leftOut
 	moreLeft int64
 	moving   [][]byte
+
+	moreMoving int64
 }
 
 type inodeID struct{ dev, inode uint64 }
@@ -170,6 +172,8 @@ func (s *scan) moves(path string) {
 	defer s.mu.Unlock()
 	if len(s.moving) < maxNamed && len(path) <= maxNamedPath {
 		s.moving = append(s.moving, []byte(path))
+	} else {
+		s.moreMoving++
 	}
 }
 

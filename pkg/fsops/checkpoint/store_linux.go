@@ -87,15 +87,6 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// CreateOptions say what a new checkpoint is like.
-type CreateOptions struct {
-	// Name is for people. It has up to 200 bytes.
-	Name string
-	// Exclude are globs of files that the checkpoint does not have, as in [fsops.ArchiveOptions]. A restore
-	// of it leaves such files alone. A glob that is not valid is [fs.ErrInvalid].
-	Exclude []string
-}
-
 const maxName = 200
 
 // Create makes a checkpoint of what is in the tree now.
@@ -180,7 +171,7 @@ type found struct {
 func (f *found) manifest(name string, exclude []string) *manifest {
 	return &manifest{
 		Format: manifestFormat, Tree: f.tree[:], Name: name, Time: time.Now().UTC(), Began: f.began.UTC(), Files: f.files, Bytes: f.bytes,
-		Exclude: exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving,
+		Exclude: exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving, MoreMoving: f.moreMoving,
 	}
 }
 

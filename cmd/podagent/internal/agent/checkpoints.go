@@ -39,7 +39,7 @@ func (s *checkpointsService) Create(ctx context.Context, r *pb.CreateCheckpointR
 	}
 	response := &pb.CreateCheckpointResponse{Checkpoint: checkpointToProto(c)}
 	response.LeftOut, response.MoreLeftOut = leftToProto(c.LeftOut, c.MoreLeftOut)
-	response.Moving, response.MoreMoving = pathsToProto(c.Moving)
+	response.Moving, response.MoreMoving = pathsToProto(c.Moving, c.MoreMoving)
 	return response, nil
 }
 
@@ -74,17 +74,13 @@ func (s *checkpointsService) Diff(r *pb.DiffCheckpointsRequest, stream grpc.Serv
 	if err != nil {
 		return err
 	}
-	var opts checkpoint.DiffOptions
-	if r.Text {
-		opts.Content = maxDiffContent
-	}
 	var list []*pb.Difference
 	end, size := &pb.DiffCheckpointsEnd{}, 0
-	for d, err := range store.Diff(stream.Context(), checkpoint.ID(r.From), checkpoint.ID(r.To), opts) {
+	for d, err := range store.Diff(stream.Context(), checkpoint.ID(r.From), checkpoint.ID(r.To), checkpoint.DiffOptions{Text: r.Text}) {
 		if err != nil {
 			return err
 		}
-		p := differenceToProto(d, r.Text)
+		p := differenceToProto(d)
 		if size += len(p.Path) + len(p.Text) + len(p.NoText) + attrBytes; size > maxDiffAnswer {
 			end.Truncated = true
 			break

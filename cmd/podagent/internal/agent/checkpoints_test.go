@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -50,35 +51,35 @@ func read(t *testing.T, path string) string {
 func TestCheckpointsBringFilesBack(t *testing.T) {
 	workdir, _, client := withCheckpoints(t, func(c *Config) { c.Protected = []string{"safe"} })
 	put(t, workdir, map[string]string{"a": "1\n", "d/b": "1\n", "binary": "\x00", "safe": "1", "log": "1"})
-	first, err := client.Checkpoint(t.Context(), podapi.CheckpointOptions{Name: "first \x1b[1m", Exclude: []string{"log"}})
+	first, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{Name: "first \x1b[1m", Exclude: []string{"log"}})
 	if err != nil || first.Files != 4 || len(first.LeftOut)+len(first.Moving) > 0 {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	put(t, workdir, map[string]string{"a": "2\n", "d/b": "2\n", "binary": "\x00\x00", "safe": "2", "log": "2", "new\n": "2\n"})
-	got := map[string]podapi.Difference{}
-	for d, err := range client.Diff(t.Context(), first.ID, "", podapi.DiffOptions{Text: true}) {
+	got := map[string]checkpoint.Difference{}
+	for d, err := range client.Diff(t.Context(), first.ID, "", checkpoint.DiffOptions{Text: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got[d.Path] = d
 	}
-	want := map[string]podapi.Difference{
-		"a":      {Path: "a", How: podapi.PathModified, Diff: []byte("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")},
-		"d/b":    {Path: "d/b", How: podapi.PathModified, Diff: []byte("--- a/d/b\n+++ b/d/b\n@@ -1 +1 @@\n-1\n+2\n")},
-		"binary": {Path: "binary", How: podapi.PathModified, NoDiff: "it is binary"},
-		"safe":   {Path: "safe", How: podapi.PathModified, Diff: []byte("--- a/safe\n+++ b/safe\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n")},
-		"new\n":  {Path: "new\n", How: podapi.PathAdded, Diff: []byte("--- /dev/null\n+++ \"b/new\\n\"\n@@ -0,0 +1 @@\n+2\n")},
+	want := map[string]checkpoint.Difference{
+		"a":      {Path: "a", How: checkpoint.Modified, Diff: []byte("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")},
+		"d/b":    {Path: "d/b", How: checkpoint.Modified, Diff: []byte("--- a/d/b\n+++ b/d/b\n@@ -1 +1 @@\n-1\n+2\n")},
+		"binary": {Path: "binary", How: checkpoint.Modified, NoDiff: "it is binary"},
+		"safe":   {Path: "safe", How: checkpoint.Modified, Diff: []byte("--- a/safe\n+++ b/safe\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n")},
+		"new\n":  {Path: "new\n", How: checkpoint.Added, Diff: []byte("--- /dev/null\n+++ \"b/new\\n\"\n@@ -0,0 +1 @@\n+2\n")},
 	}
 	delete(got, "d") // whose time may be the same
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	one, err := client.Restore(t.Context(), first.ID, filepath.Join(workdir, "d"))
+	one, err := client.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{Paths: []string{filepath.Join(workdir, "d")}})
 	if err != nil || len(one.Kept) > 0 || read(t, filepath.Join(workdir, "d/b")) != "1\n" || read(t, filepath.Join(workdir, "a")) != "2\n" {
 		t.Errorf("restoring one path: %+v, %v", one, err)
 	}
-	all, err := client.Restore(t.Context(), first.ID)
-	if err != nil || len(all.Kept) != 1 || all.Kept[0].Path != "safe" || !strings.Contains(all.Kept[0].Why, "protected") {
+	all, err := client.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{})
+	if !errors.Is(err, checkpoint.ErrIncomplete) || len(all.Kept) != 1 || all.Kept[0].Path != "safe" || !strings.Contains(all.Kept[0].Why, "protected") {
 		t.Errorf("restoring all: %+v, %v", all, err)
 	}
 	for name, text := range map[string]string{"a": "1\n", "binary": "\x00", "safe": "2", "log": "2", "new\n": ""} {
@@ -87,10 +88,10 @@ func TestCheckpointsBringFilesBack(t *testing.T) {
 		}
 	}
 	list, err := client.Checkpoints(t.Context())
-	if err != nil || len(list) != 3 || list[0] != first.Checkpoint || list[1].ID != one.Before.ID || list[2].ID != all.Before.ID {
+	if err != nil || len(list) != 3 || list[0].ID != first.ID || list[0].Name != first.Name || list[1].ID != one.Before.ID || list[2].ID != all.Before.ID {
 		t.Errorf("there are %+v, %v", list, err)
 	}
-	if _, err := client.Restore(t.Context(), one.Before.ID); err != nil || read(t, filepath.Join(workdir, "new\n")) != "2\n" {
+	if _, err := client.Restore(t.Context(), one.Before.ID, checkpoint.RestoreOptions{}); err != nil || read(t, filepath.Join(workdir, "new\n")) != "2\n" {
 		t.Errorf("undoing it: %v", err)
 	}
 }
@@ -98,17 +99,19 @@ func TestCheckpointsBringFilesBack(t *testing.T) {
 func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 	workdir, store, client := withCheckpoints(t, nil)
 	put(t, workdir, map[string]string{"a": strings.Repeat("x", 10000)})
-	c, err := client.Checkpoint(t.Context(), podapi.CheckpointOptions{})
+	c, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore := func(id string, paths ...string) error { return second(client.Restore(t.Context(), id, paths...)) }
-	diff := func(a, b string) (err error) {
-		for _, err = range client.Diff(t.Context(), a, b, podapi.DiffOptions{}) {
+	restore := func(id checkpoint.ID, paths ...string) error {
+		return second(client.Restore(t.Context(), id, checkpoint.RestoreOptions{Paths: paths}))
+	}
+	diff := func(a, b checkpoint.ID) (err error) {
+		for _, err = range client.Diff(t.Context(), a, b, checkpoint.DiffOptions{}) {
 		}
 		return err
 	}
-	none := strings.Repeat("0", 64)
+	none := checkpoint.ID(strings.Repeat("0", 64))
 	for name, test := range map[string]struct{ got, want error }{
 		"no such checkpoint":        {restore(none), fs.ErrNotExist},
 		"none to compare":           {diff(none, ""), fs.ErrNotExist},
@@ -120,15 +123,15 @@ func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 		"an absolute path outside":  {restore(c.ID, "/etc/passwd"), syscall.EINVAL},
 		"an empty path":             {restore(c.ID, ""), syscall.EINVAL},
 		"too many paths":            {restore(c.ID, make([]string, 1001)...), syscall.EINVAL},
-		"a long name":               {second(client.Checkpoint(t.Context(), podapi.CheckpointOptions{Name: strings.Repeat("x", 201)})), syscall.EFBIG},
-		"a glob that is none":       {second(client.Checkpoint(t.Context(), podapi.CheckpointOptions{Exclude: []string{"["}})), syscall.EINVAL},
-		"a glob of many characters": {second(client.Checkpoint(t.Context(), podapi.CheckpointOptions{Exclude: []string{strings.Repeat("x", 1<<17)}})), syscall.EINVAL},
+		"a long name":               {second(client.Checkpoint(t.Context(), checkpoint.CreateOptions{Name: strings.Repeat("x", 201)})), syscall.EFBIG},
+		"a glob that is none":       {second(client.Checkpoint(t.Context(), checkpoint.CreateOptions{Exclude: []string{"["}})), syscall.EINVAL},
+		"a glob of many characters": {second(client.Checkpoint(t.Context(), checkpoint.CreateOptions{Exclude: []string{strings.Repeat("x", 1<<17)}})), syscall.EINVAL},
 	} {
 		if !errors.Is(test.got, test.want) {
 			t.Errorf("%s: %v, not %v", name, test.got, test.want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(store, "manifests", c.ID), []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(store, "manifests", string(c.ID)), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := restore(c.ID); !errors.Is(err, fsops.ErrChecksum) {
@@ -136,7 +139,7 @@ func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 	}
 	_, socket := serveTest(t, nil)
 	without := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-	if _, err := without.Checkpoint(t.Context(), podapi.CheckpointOptions{}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := without.Checkpoint(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without a place: %v", err)
 	}
 }

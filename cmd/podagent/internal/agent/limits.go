@@ -59,10 +59,8 @@ const (
 	maxName  = 200
 	maxWhy   = 1 << 10
 	maxCount = 1 << 60
-	// maxDiffContent is the size of files up to which they are compared by lines, which takes some ten
-	// milliseconds, and maxDiffAnswer what a whole answer holds, which waits in memory.
-	maxDiffContent = 256 << 10
-	maxDiffAnswer  = 8 << 20
+	// maxDiffAnswer bounds what an answer about differences holds, since it waits in memory.
+	maxDiffAnswer = 8 << 20
 	// diskWait is how long Stats waits for the file system of the workdir: more than any
 	// network takes whose server answers.
 	diskWait = time.Second

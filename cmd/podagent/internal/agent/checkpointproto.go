@@ -1,13 +1,7 @@
 package agent
 
 import (
-	"bytes"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
-
-	udiff "github.com/aymanbagabas/go-udiff"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -48,15 +42,15 @@ func leftToProto(list []checkpoint.LeftOut, more int64) (left []*pb.LeftPath, ot
 }
 
 // pathsToProto is leftToProto for paths alone.
-func pathsToProto(list []string) (paths [][]byte, others int64) {
+func pathsToProto(list []string, more int64) (paths [][]byte, others int64) {
 	size := 0
 	for i, path := range list {
 		if size += len(path) + attrBytes; size > maxLeftBytes {
-			return paths, int64(len(list) - i)
+			return paths, more + int64(len(list)-i)
 		}
 		paths = append(paths, []byte(path))
 	}
-	return paths, 0
+	return paths, more
 }
 
 var differenceKinds = map[string]pb.DifferenceKind{
@@ -67,38 +61,6 @@ var differenceKinds = map[string]pb.DifferenceKind{
 	checkpoint.Changed:  pb.DifferenceKind_DIFFERENCE_KIND_CHANGED,
 }
 
-func differenceToProto(d checkpoint.Difference, text bool) *pb.Difference {
-	p := &pb.Difference{Path: []byte(d.Path), How: differenceKinds[d.How], Dir: d.Dir}
-	switch {
-	case !text || d.NoContent == "" && d.Before == nil && d.After == nil:
-	case d.NoContent != "":
-		p.NoText = validText(d.NoContent, maxWhy)
-	case !isText(d.Before) || !isText(d.After):
-		p.NoText = "it is binary"
-	default:
-		p.Text = unified(d)
-	}
-	return p
-}
-
-func isText(content []byte) bool { return utf8.Valid(content) && bytes.IndexByte(content, 0) < 0 }
-
-// unified returns how the content of a file differs.
-func unified(d checkpoint.Difference) []byte {
-	from, to := label("a/"+d.Path), label("b/"+d.Path)
-	if d.Before == nil {
-		from = "/dev/null"
-	}
-	if d.After == nil {
-		to = "/dev/null"
-	}
-	return []byte(udiff.Unified(from, to, string(d.Before), string(d.After)))
-}
-
-// label returns a path as diffs have it, on one line.
-func label(path string) string {
-	if utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' }) {
-		return path
-	}
-	return strconv.Quote(path)
+func differenceToProto(d checkpoint.Difference) *pb.Difference {
+	return &pb.Difference{Path: []byte(d.Path), How: differenceKinds[d.How], Dir: d.Dir, Text: d.Diff, NoText: validText(d.NoDiff, maxWhy)}
 }
