@@ -42,6 +42,9 @@ Editors run a server of theirs in the sandbox, which they download there, or cop
 a level of egress must let them: "orchestrator egress ID --allow-host @vscode" allows the hosts of
 VS Code, @cursor those of Cursor, and so on.
 
+An editor trusts its server, which code in the sandbox can replace: it may ask for Git credentials
+or forward ports. docs/ssh.md has the settings for sandboxes that you do not trust.
+
 Exit status: that of the editor's program. If it was not run, 1 if there is no such PATH, else 125.`,
 		Example: `  orchestrator code job-1
   orchestrator code job-1 cmd/main.go --editor zed
