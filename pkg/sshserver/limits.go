@@ -61,6 +61,9 @@ const (
 	blocksAhead    = 2
 	keptBlocks     = 8
 	longestStretch = 16
+	// maxFetches bounds the calls that fetch blocks of an open file at once: with an agent that answers, a few more
+	// than keptBlocks.
+	maxFetches = 32
 	// maxParked bounds the bytes of a file that arrived before others that belong in front of them.
 	// OpenSSH's clients have 64 writes under way. Each write counts parkedCost bytes
 	// beside its own, for what keeping it takes, so that many small ones are bounded, too.

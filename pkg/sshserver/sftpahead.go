@@ -3,6 +3,7 @@ package sshserver
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -29,14 +30,18 @@ func (r *reader) block(offset int64) (*block, error) {
 		return nil, fs.ErrClosed
 	}
 	b, near := r.kept(offset), r.isNear(offset)
-	switch {
+	switch full := r.fetches >= maxFetches; {
+	case full && b == nil:
+		return nil, &fs.PathError{Op: "read", Path: r.name, Err: errStalled}
+	case full:
+		return b, nil
 	case b != nil && !near:
 		return b, nil
 	case b == nil && !near:
 		r.begin(r.newStretch(offset, 1))
 	case b == nil && offset < r.stretch.next: // it was kept
 		b = r.want(offset)
-		go r.fill(b)
+		r.run(func() { r.fill(b) })
 	}
 	r.fetchUntil(offset)
 	if b == nil {
@@ -88,8 +93,22 @@ func (r *reader) begin(next *stretch) {
 	}
 	r.stretch = next
 	if next != nil {
-		go r.fetch(next)
+		r.run(func() { r.fetch(next) })
 	}
+}
+
+// errStalled says that the agent does not answer.
+var errStalled = fmt.Errorf("%d reads of the file wait for the sandbox, and no more may", maxFetches)
+
+// run runs a call in a goroutine, and counts it. It is called with mu.
+func (r *reader) run(call func()) {
+	r.fetches++
+	go func() {
+		call()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.fetches--
+	}()
 }
 
 // want keeps a block that somebody fetches, in place of the oldest. It is called with mu.

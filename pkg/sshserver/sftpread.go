@@ -23,6 +23,7 @@ type reader struct {
 
 	mu      sync.Mutex
 	closed  bool
+	fetches int      // calls under way
 	blocks  []*block // what is kept, the newest last
 	stretch *stretch // what fetches the next blocks; nil at first
 }
