@@ -101,7 +101,13 @@ func TestConnectionEndsWhenItsKeyOpensOtherThings(t *testing.T) {
 	d := newDoor(t)
 	client := d.connected(d.ann, "box")
 	d.setKeys("", []string{"restrict " + d.ann.line("ann")}, nil)
-	_ = client.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- client.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(hung):
+		t.Fatal("it goes on")
+	}
 	if conn, err := d.connected(d.ann, "box").Dial("tcp", d.address); err == nil || !strings.Contains(err.Error(), "no ports") {
 		t.Errorf("a port: %v, %v", conn, err)
 	}
