@@ -20,6 +20,7 @@ import (
 type cutHost struct {
 	*launcher.Sandbox
 	*harness.Wire
+	address string
 	options []string
 }
 
@@ -34,8 +35,9 @@ func newCutHost(t *testing.T) *cutHost {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	_, port, _ := net.SplitHostPort(serveSSH(t, s))
-	return &cutHost{s, wire, []string{
+	address := serveSSH(t, s)
+	_, port, _ := net.SplitHostPort(address)
+	return &cutHost{s, wire, address, []string{
 		"-F", "none", "-o", "Port=" + port, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
 		"-o", "LogLevel=ERROR", "-o", "RekeyLimit=1M",
 	}}
