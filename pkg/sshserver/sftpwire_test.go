@@ -42,12 +42,8 @@ func TestAClientLearnsHowLongItsRequestsMayBe(t *testing.T) {
 	if want := slices.Concat(before, after); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("package sftp gets %d bytes, %v, want %d", len(got), err, len(want))
 	}
-	var numbers [4]uint64
-	for i, n := range []uint64{256 << 10, 128<<10 - 13, 128 << 10, 100} {
-		numbers[i] = n
-	}
 	body := []byte{0, 0, 0, 9}
-	for _, n := range numbers {
+	for _, n := range []uint64{256 << 10, 128<<10 - 13, 128 << 10, 100} {
 		body = binary.BigEndian.AppendUint64(body, n)
 	}
 	if want := [][]byte{message(sftpExtendedReply, body)}; !slices.EqualFunc(w.packets, want, bytes.Equal) {
