@@ -169,6 +169,9 @@ func TestClientWithoutAPlaceIsToldWhy(t *testing.T) {
 	t.Parallel()
 	d := newDoorWith(t, func(p *sshport.Port) { p.Places(1) })
 	first := d.connected(d.ann, "box")
+	if _, err := first.NewSession(); err != nil { // a client that has one has its place
+		t.Fatal(err)
+	}
 	if _, err := d.connected(d.bob, "box").NewSession(); err == nil || !strings.Contains(err.Error(), "the gateway has as many connections") {
 		t.Errorf("a second client: %v", err)
 	}
