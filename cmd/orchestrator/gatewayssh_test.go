@@ -42,6 +42,9 @@ func TestGatewayServesSSHByItsProgram(t *testing.T) {
 	if ssh.ProcessState.ExitCode() != 3 || !strings.HasPrefix(string(out), "in /") {
 		t.Errorf("%s, %v", out, err)
 	}
+	if r := g.ask("DELETE", g.URL+"/api/v1/sandboxes/job-1", ""); r.StatusCode != 204 {
+		t.Errorf("ending the sandbox: %s", r.Status)
+	}
 	if err := g.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
