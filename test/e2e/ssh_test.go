@@ -3,6 +3,7 @@ package e2e
 // Programs of this machine that speak SSH use a sandbox as a host.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -34,7 +36,7 @@ func overEachSSHHost(t *testing.T, test func(*testing.T, *sshHost)) {
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
-		test(t, localSSHHost(t))
+		test(t, localSSHHost(t, isolation.Namespaces))
 	})
 	t.Run("kubernetes", func(t *testing.T) {
 		t.Parallel()
@@ -46,10 +48,10 @@ func overEachSSHHost(t *testing.T, test func(*testing.T, *sshHost)) {
 	})
 }
 
-// localSSHHost returns a sandbox that nothing isolates, since tmux is not for all levels.
-func localSSHHost(t *testing.T) *sshHost {
+// localSSHHost returns a sandbox of this machine.
+func localSSHHost(t *testing.T, level isolation.Level) *sshHost {
 	t.Helper()
-	return newSSHHost(t, "PODAGENT_BACKEND=local", "PODAGENT_BIN="+harness.ProgramFile(t, "cmd/podagent"), "PODAGENT_ISOLATION=none")
+	return newSSHHost(t, "PODAGENT_BACKEND=local", "PODAGENT_BIN="+harness.ProgramFile(t, "cmd/podagent"), "PODAGENT_ISOLATION="+string(cmp.Or(isolation.Mode(level), isolation.Off)))
 }
 
 func podSSHHost(t *testing.T, image string) *sshHost {

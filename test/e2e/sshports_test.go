@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi/isolation"
 	"github.com/podagent/podagent/pkg/sshserver"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -58,7 +59,7 @@ func TestCurlReachesAServerOfTheSandboxByForwardedPorts(t *testing.T) {
 // TestAJumpBySSHReachesAServerOfSSHInTheSandbox uses ssh -J.
 func TestAJumpBySSHReachesAServerOfSSHInTheSandbox(t *testing.T) {
 	t.Parallel()
-	h := localSSHHost(t) // its ports are this machine's
+	h := localSSHHost(t, isolation.None) // its ports are this machine's
 	_, port, _ := net.SplitHostPort(serveSSH(t, harness.Launch(t, launchertest.Local(t), launcher.Spec{ID: "behind"})))
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()

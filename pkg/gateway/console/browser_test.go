@@ -40,7 +40,7 @@ func (d *door) plan() consoletest.Plan {
 	if err := json.Unmarshal(d.call("POST", "/api/v1/sandboxes/job-17/exec", string(body)), &exit); err != nil || exit.Code != 0 {
 		d.Fatal(exit, err)
 	}
-	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Cut: cut.URL, FirstView: 1000, Denied: "evil.test"}
+	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Cut: cut.URL, Denied: "evil.test"}
 }
 
 // call calls the gateway with the token.

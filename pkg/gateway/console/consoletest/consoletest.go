@@ -8,10 +8,14 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -26,16 +30,15 @@ var browser embed.FS
 
 // Plan is what the browser is told.
 type Plan struct {
-	Origin      string   `json:"origin"`                // of the console
-	Token       string   `json:"token"`                 // of a tenant
-	Sandbox     string   `json:"sandbox"`               // its name; it runs, has the label team=red and what [HostileFiles] makes
-	Cut         string   `json:"cut"`                   // a POST to this URL cuts the connections of the gateway
-	Port        int      `json:"port,omitempty"`        // of a server in it by [ServePage]; 0 for none
-	Denied      string   `json:"denied,omitempty"`      // a host that it may not reach; empty if no gateway lets it out
-	Pods        bool     `json:"pods,omitempty"`        // it can be paused, and extended
-	FirstView   int      `json:"firstView"`             // how long the first view may take, in milliseconds
-	Screenshots string   `json:"screenshots,omitempty"` // take pictures into this directory, and nothing else
-	Only        []string `json:"only,omitempty"`        // the names of steps to take; all if it is empty
+	Origin      string `json:"origin"`                // of the console
+	Token       string `json:"token"`                 // of a tenant
+	Sandbox     string `json:"sandbox"`               // its name; it runs, has the label team=red and what [HostileFiles] makes
+	Cut         string `json:"cut"`                   // a POST to this URL cuts the connections of the gateway
+	Port        int    `json:"port,omitempty"`        // of a server in it by [ServePage]; 0 for none
+	Denied      string `json:"denied,omitempty"`      // a host that it may not reach; empty if no gateway lets it out
+	Pods        bool   `json:"pods,omitempty"`        // it can be paused, and extended
+	Views       int    `json:"views,omitempty"`       // show the list this often in a new page, and do nothing else: see [Views]
+	Screenshots string `json:"screenshots,omitempty"` // take pictures into this directory, and nothing else
 }
 
 // HostileFiles is a script that makes files in a sandbox whose names and contents would do harm in a page that
@@ -49,6 +52,28 @@ for name in '<img src=x onerror=window.ran=1>' "$(printf 'evil\342\200\256txt.ex
 func ServePage(w http.ResponseWriter, r *http.Request, console string) {
 	w.Header().Set("Content-Type", "text/html")
 	fmt.Fprintf(w, hostilePage, console, r.Header.Get("Cookie"))
+}
+
+// PageServer is a script that serves what [ServePage] does at a port of a sandbox that has Python. It returns when it is
+// served.
+func PageServer(console string, port int) string {
+	const server = `cd "$(mktemp -d)"
+cat >page.html <<'END'
+%s
+END
+cat >server.py <<'END'
+import http.server, json
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(open("page.html").read().replace('"COOKIE"', json.dumps(self.headers.get("Cookie", ""))).encode())
+http.server.ThreadingHTTPServer(("127.0.0.1", %d), Handler).serve_forever()
+END
+python3 server.py >/dev/null 2>&1 &
+until python3 -c 'import socket; socket.create_connection(("127.0.0.1", %[2]d))' 2>/dev/null; do kill -0 $! || exit; sleep 0.1; done`
+	return fmt.Sprintf(server, fmt.Sprintf(hostilePage, console, "COOKIE"), port)
 }
 
 const hostilePage = `<!doctype html><p>the server of the sandbox</p><pre></pre><script>
@@ -73,56 +98,131 @@ const event = (target, good) => new Promise((done) => { target.onload = target.o
 })();
 </script>`
 
+// A step is what came of one.
+type step struct {
+	Name  string
+	Wrong string
+	Times []float64 // of the views, in milliseconds
+}
+
 // Drive takes the steps of a plan. Each is a test of its own.
 func Drive(t *testing.T, p Plan) {
 	t.Helper()
-	dir := install(t)
-	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
-	defer cancel()
-	in, _ := json.Marshal(p)
-	cmd := exec.CommandContext(ctx, "node", "drive.mjs")
-	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, bytes.NewReader(in), t.Output()
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := 0
-	for lines := bufio.NewScanner(out); lines.Scan(); steps++ {
-		var step struct{ Name, Wrong string }
-		if err := json.Unmarshal(lines.Bytes(), &step); err != nil {
-			t.Fatalf("%v: %s", err, lines.Bytes())
-		}
+	for _, step := range drive(t, p) {
 		t.Run(step.Name, func(t *testing.T) {
 			if step.Wrong != "" {
 				t.Error(step.Wrong)
 			}
 		})
 	}
-	if err := cmd.Wait(); err != nil || steps == 0 {
-		t.Errorf("the browser took %d steps: %v", steps, err)
+}
+
+// Views returns how long it takes to show the list of sandboxes to somebody who is logged in, from the address on, n times.
+func Views(tb testing.TB, p Plan, n int) (times []time.Duration) {
+	tb.Helper()
+	p.Views = n
+	for _, step := range drive(tb, p) {
+		if step.Wrong != "" {
+			tb.Fatal(step.Wrong)
+		}
+		for _, ms := range step.Times {
+			times = append(times, time.Duration(ms*float64(time.Millisecond)))
+		}
 	}
+	return times
+}
+
+// drive runs the browser, and returns its steps.
+func drive(tb testing.TB, p Plan) (steps []step) {
+	tb.Helper()
+	dir := install(tb)
+	ctx, cancel := context.WithTimeout(tb.Context(), browserTime)
+	defer cancel()
+	in, err := json.Marshal(struct {
+		Plan
+		Relays map[string]string `json:"relays"`
+	}{p, relays(tb, p.Origin, p.Cut)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// Chromium ends its connections when its machine gets or loses a network, as it does with each pod on it.
+	cmd := exec.CommandContext(ctx, "unshare", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec node drive.mjs")
+	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, bytes.NewReader(in), tb.Output()
+	out, err := cmd.Output()
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		var s step
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			tb.Fatalf("%v: %s", err, lines.Bytes())
+		}
+		steps = append(steps, s)
+	}
+	if err != nil || len(steps) == 0 {
+		tb.Errorf("the browser took %d steps: %v", len(steps), err)
+	}
+	return steps
+}
+
+// relays returns sockets by which a browser with a network of its own gets to servers of this machine, by their ports.
+func relays(tb testing.TB, servers ...string) map[string]string {
+	tb.Helper()
+	sockets := map[string]string{}
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		path := filepath.Join(tb.TempDir(), "relay")
+		listener, err := net.Listen("unix", path)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return // the test has ended
+				}
+				go relay(conn, net.JoinHostPort("127.0.0.1", u.Port()))
+			}
+		}()
+		sockets[u.Port()] = path
+	}
+	return sockets
+}
+
+// relay carries bytes both ways until one of both ends.
+func relay(conn net.Conn, address string) {
+	defer conn.Close()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return // the browser sees that the connection ends
+	}
+	go func() {
+		defer conn.Close()
+		_, _ = io.Copy(conn, to)
+	}()
+	defer to.Close()
+	_, _ = io.Copy(to, conn)
 }
 
 // install returns a directory with what drives Chromium.
-func install(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
+func install(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
 	files, err := fs.Sub(browser, "browser")
 	if err == nil {
 		err = os.CopyFS(dir, files)
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
+	ctx, cancel := context.WithTimeout(tb.Context(), browserTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm cannot install what drives the browser: %v\n%s", err, out)
+		tb.Fatalf("npm cannot install what drives the browser: %v\n%s", err, out)
 	}
 	return dir
 }

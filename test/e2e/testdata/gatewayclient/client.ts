@@ -275,6 +275,15 @@ async function lifeGoesOn() {
   assert.equal(kept, "one\nthree\n");
 }
 
+async function records() {
+  const events = await want(200, client.GET("/api/v1/sandboxes/{id}/events", { params: { path } }));
+  assert.ok(events.events.some((e) => e.reason === "Started"), JSON.stringify(events));
+  const calls = await want(200, client.GET("/api/v1/sandboxes/{id}/audit", { params: { path, query: { limit: 1000 } } }));
+  assert.ok(calls.records.some((r) => r.operation === "edit-file" && r.status === 200), JSON.stringify(calls));
+  const tries = await want(200, client.GET("/api/v1/sandboxes/{id}/egress/decisions", { params: { path } }));
+  assert.deepEqual([tries.decisions, tries.way_out], [[], "none"]);
+}
+
 /** Makes of every operation calls that must fail, from what the document says of it. */
 async function wrongCalls() {
   const call = client.request as (method: string, path: string, init: object) => Promise<{ response: Response; error?: unknown }>;
@@ -314,6 +323,7 @@ await input();
 await terminals();
 await links();
 await stats();
+await records();
 await wrongCalls();
 await lifeGoesOn();
 await want(204, client.DELETE("/api/v1/sandboxes/{id}", { params: { path } }));

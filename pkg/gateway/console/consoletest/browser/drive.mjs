@@ -1,14 +1,25 @@
 // Drives the console in Chromium, as people do. The plan comes as JSON on standard input, and what came of each
-// step goes to standard output, a line of JSON each: its name, and what was wrong.
+// step goes to standard output, a line of JSON each: its name, what was wrong, and what it measured.
 import { readFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { chromium } from "playwright-core";
 import { pictures } from "./pictures.mjs";
+import { views } from "./views.mjs";
 import * as all from "./steps.mjs";
 
 const plan = JSON.parse(readFileSync(0, "utf8"));
+for (const [port, socket] of Object.entries(plan.relays)) {
+  const relay = createServer((from) => {
+    const to = connect(socket);
+    from.pipe(to).pipe(from);
+    for (const [one, other] of [[from, to], [to, from]]) one.on("error", () => other.destroy()).on("close", () => other.destroy());
+  });
+  await new Promise((done) => relay.listen(Number(port), "127.0.0.1", done));
+  relay.unref();
+}
 const browser = await chromium.launch({
   executablePath: "/usr/bin/chromium",
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP gateway.test 127.0.0.1"],
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP gateway.test 127.0.0.1, MAP *.sandboxes.test 127.0.0.1"],
 });
 const context = await browser.newContext({ acceptDownloads: true, viewport: { width: 1200, height: 800 }, ignoreHTTPSErrors: true });
 context.setDefaultTimeout(20_000);
@@ -34,17 +45,16 @@ page.on("request", (r) => {
   if (!r.url().startsWith(plan.origin) && !r.url().startsWith("blob:" + plan.origin)) faults.push("request: " + r.url());
 });
 
-const steps = plan.screenshots ? { pictures } : all.steps;
+const steps = plan.screenshots ? { pictures } : plan.views ? { views } : all.steps;
 for (const [name, step] of Object.entries(steps)) {
-  if (plan.only?.length && !plan.only.includes(name)) continue;
-  let wrong = "";
+  let wrong = "", times;
   try {
-    await step({ page, context, browser, plan, faults });
+    times = await step({ page, context, browser, plan, faults });
   } catch (e) {
     wrong = String(e.stack ?? e) + "\n" + (await page.locator("body").innerText().catch(() => "")).slice(0, 2000);
   }
   if (await page.evaluate(() => "ran" in window).catch(() => false)) faults.push("a script of the sandbox ran");
   wrong += faults.splice(0).map((f) => "\n" + f).join("");
-  console.log(JSON.stringify({ name, wrong }));
+  console.log(JSON.stringify({ name, wrong, times }));
 }
 await browser.close();

@@ -10,8 +10,11 @@ const readLimit = 256 << 10;
 
 export function showFiles(root: HTMLElement, v: View) {
   const path = v.at.slice(1).join("/"); // the first part is d for a directory, f for a file
-  if (v.at[0] === "f") void showFile(root, v, path).catch((e) => fail(e, v.signal));
-  else void showDirectory(root, v, path).catch((e) => fail(e, v.signal));
+  const show = v.at[0] === "f" ? showFile : showDirectory;
+  void show(root, v, path).catch((e) => {
+    fail(e, v.signal);
+    if (!v.signal.aborted) fill(root, crumbs(v, ""), h("p", { class: "wrong" }, e.message));
+  });
 }
 
 const at = (v: View, kind: "d" | "f", path: string) => address(v.id, "files", kind, path);

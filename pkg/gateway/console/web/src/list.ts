@@ -48,7 +48,7 @@ export function showList(main: HTMLElement, signal: AbortSignal) {
       filter.focus();
     }
   }, { signal });
-  const titles = ["Name", "State", "Age", "Ends in", "Idle", "Owner", "Pool", "Labels"].map((t, i) => h("th", { scope: "col", class: i > 3 ? "wide" : undefined }, t));
+  const titles = ["Name", "State", "Age", "Ends in", "Idle", "Owner", "Pool", "Labels"].map((t, i) => h("th", { scope: "col", class: i > 2 ? "wide" : undefined }, t));
   fill(
     main,
     h("div", { class: "row" }, h("h1", {}, "Sandboxes"), filter),
@@ -79,7 +79,7 @@ function rowOf(s: Sandbox, changed: () => Promise<void>): HTMLTableRowElement {
     h("th", { scope: "row" }, name),
     h("td", {}, badge(s.state)),
     h("td"),
-    h("td"),
+    h("td", { class: "wide" }),
     h("td", { class: "wide" }),
     h("td", { class: "wide name" }, ownerOf(s)),
     h("td", { class: "wide name" }, visible(s.pool ?? "")),

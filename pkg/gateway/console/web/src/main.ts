@@ -1,7 +1,7 @@
 // The page: who is logged in, and the view that the address names. Addresses are #/ for the list, and
 // #/s/ID/VIEW/… for a sandbox.
 import { Problem, get, send, session } from "./api.js";
-import { fail, fill } from "./dom.js";
+import { fail, fill, h } from "./dom.js";
 import { showList } from "./list.js";
 import { showLogin } from "./login.js";
 import { showSandbox } from "./sandbox.js";
@@ -31,8 +31,13 @@ function route() {
   if (parts[0] !== "") return; // a place in the page
   const signal = next();
   fill(main);
-  if (parts[1] === "s" && parts[2]) showSandbox(main, signal, decodeURIComponent(parts[2]), parts.slice(3));
-  else showList(main, signal);
+  if (parts[1] !== "s" || !parts[2]) return showList(main, signal);
+  try {
+    showSandbox(main, signal, decodeURIComponent(parts[2]), parts.slice(3));
+  } catch (e) {
+    if (!(e instanceof URIError)) throw e;
+    fill(main, h("p", { class: "wrong" }, "This address leads nowhere."));
+  }
 }
 
 async function start() {

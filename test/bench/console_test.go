@@ -1,0 +1,53 @@
+package bench
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/gateway/console"
+	"github.com/podagent/podagent/pkg/gateway/console/consoletest"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// consoleView is what the first view of the console may take, in milliseconds.
+const consoleView = 1000
+
+// consoleViews is how often it is shown.
+const consoleViews = 20
+
+// BenchmarkConsoleFirstView measures how soon Chromium shows the list of sandboxes.
+func BenchmarkConsoleFirstView(b *testing.B) {
+	const token = "the-token-of-a-tenant-for-the-benchmark"
+	l := launchertest.Local(b)
+	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "acme", Token: token}})
+	var page http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(w, r) }))
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	origin := console.LocalOrigin(port)
+	page = console.New(console.Options{Gateway: g, Local: origin})
+	b.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		if err := g.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	s, err := l.Launch(b.Context(), launcher.Spec{ID: "acme--bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	times := consoletest.Views(b, consoletest.Plan{Origin: origin, Cut: server.URL, Token: token, Sandbox: "bench"}, consoleViews+1)
+	next := 0
+	r := compare(b, "console", "first view", consoleViews, side{name: "podagent", timed: func() (time.Duration, error) {
+		next++
+		return times[next-1], nil
+	}})
+	r.limit(fmt.Sprintf("%d ms", consoleView), consoleView)
+}
