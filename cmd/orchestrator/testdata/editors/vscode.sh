@@ -34,6 +34,7 @@ if [ ! -x "\$dir/server" ]; then
 fi
 if ! { [ -e "\$dir/pid" ] && kill -0 "\$(cat "\$dir/pid")"; } 2>/dev/null; then
 	od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"\$dir/token"
+	: >"\$dir/log" # one of before would be read until the server's shell has emptied it
 	"\$dir/server" &>"\$dir/log" </dev/null &
 	echo \$! >"\$dir/pid"
 fi
