@@ -110,13 +110,10 @@ func TestHostIsAskedBeforeTheBodyIsSent(t *testing.T) {
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 4\r\nExpect: 100-continue\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", theHost, token)
 		r := bufio.NewReader(conn)
 		line, _ := r.ReadString('\n')
-		if strings.Contains(line, "100") {
+		for body := "body"; strings.Contains(line, " 100 "); body = "" { // more than one is no other answer
 			r.ReadString('\n')
-			fmt.Fprint(conn, "body")
+			fmt.Fprint(conn, body)
 			line, _ = r.ReadString('\n')
-			if err := <-asked; err != nil {
-				t.Error(err)
-			}
 		}
 		return line
 	}
@@ -125,6 +122,9 @@ func TestHostIsAskedBeforeTheBodyIsSent(t *testing.T) {
 	}
 	if got := send(o.placeholder("TOKEN")); !strings.Contains(got, "200") {
 		t.Error(got)
+	}
+	if err := <-asked; err != nil {
+		t.Error(err)
 	}
 }
 

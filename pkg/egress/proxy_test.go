@@ -30,7 +30,7 @@ func TestAllowedHostsAreReached(t *testing.T) {
 			t.Errorf("%s by %s: got %q", c.scheme, c.proxy, got)
 		}
 		d := f.decision(i)
-		want := Decision{Time: d.Time, Verdict: Allowed, ID: f.decision(0).ID + uint64(i), Host: "allowed.test", Port: port, Address: netip.MustParseAddr("127.0.0.1"), Protocol: c.protocol, Rule: named("allowed.test", port)}
+		want := Decision{Time: d.Time, Verdict: Allowed, ID: f.decision(0).ID + uint64(i), Host: "allowed.test", Port: port, Address: netip.MustParseAddr("127.0.0.1"), Protocol: c.protocol, Rule: named("allowed.test", port), public: publicTexts{rule: fmt.Sprintf("allowed.test:%d", port)}}
 		if d != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
