@@ -100,6 +100,11 @@ func TestConnectionEndsWhenItsKeyOpensOtherThings(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	client := d.connected(d.ann, "box")
+	session, err := client.NewSession() // a client that has one was let in by the file of before
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
 	d.setKeys("", []string{"restrict " + d.ann.line("ann")}, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- client.Wait() }()
