@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/console"
 	"github.com/podagent/podagent/pkg/gateway/console/consoletest"
-	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
@@ -24,8 +24,7 @@ const consoleViews = 20
 // BenchmarkConsoleFirstView measures how soon Chromium shows the list of sandboxes.
 func BenchmarkConsoleFirstView(b *testing.B) {
 	const token = "the-token-of-a-tenant-for-the-benchmark"
-	l := launchertest.Local(b)
-	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "acme", Token: token}})
+	g := gateway.New(gateway.Options{Launcher: launchertest.Local(b), Tenants: gateway.OneTenant{Name: "acme", Token: token}})
 	var page http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(w, r) }))
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
@@ -38,11 +37,13 @@ func BenchmarkConsoleFirstView(b *testing.B) {
 			b.Error(err)
 		}
 	})
-	s, err := l.Launch(b.Context(), launcher.Spec{ID: "acme--bench"})
-	if err != nil {
-		b.Fatal(err)
+	create := httptest.NewRequestWithContext(b.Context(), "POST", "/api/v1/sandboxes", strings.NewReader(`{"id":"bench"}`))
+	create.Header.Set("Authorization", "Bearer "+token)
+	create.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	if g.ServeHTTP(answer, create); answer.Code != http.StatusCreated {
+		b.Fatalf("%d %s", answer.Code, answer.Body)
 	}
-	b.Cleanup(func() { s.Close() })
 	times := consoletest.Views(b, consoletest.Plan{Origin: origin, Cut: server.URL, Token: token, Sandbox: "bench"}, consoleViews+1)
 	next := 0
 	r := compare(b, "console", "first view", consoleViews, side{name: "podagent", timed: func() (time.Duration, error) {
