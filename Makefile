@@ -243,7 +243,7 @@ contracts: needs sandboxes ## write anew what the tests see of other products' A
 		$$(git grep -l 'contracts\.Record(' -- '*_test.go' ':!test/contracts' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 	$(MAKE) generate
 
-bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools, Egress, Isolation, SSH or Scale for one; PUBLISH=1 for the published tables)
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools, Egress, Isolation, SSH, Console or Scale for one; PUBLISH=1 for the published tables)
 	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 
