@@ -181,6 +181,7 @@ func (a *app) completeCheckpoints(count int) cobra.CompletionFunc {
 type checkpointJSON struct {
 	ID          checkpoint.ID `json:"id"`
 	Name        string        `json:"name,omitempty"`
+	Automatic   bool          `json:"automatic,omitempty"`
 	Time        time.Time     `json:"time"`
 	Files       int64         `json:"files"`
 	Bytes       int64         `json:"bytes"`
@@ -197,7 +198,7 @@ type leftJSON struct {
 }
 
 func newCheckpoint(c checkpoint.Checkpoint) checkpointJSON {
-	j := checkpointJSON{c.ID, c.Name, c.Time.UTC(), c.Files, c.Bytes, c.Stored, newLeft(c.LeftOut), c.MoreLeftOut, nil, c.MoreMoving}
+	j := checkpointJSON{c.ID, c.Name, c.Automatic, c.Time.UTC(), c.Files, c.Bytes, c.Stored, newLeft(c.LeftOut), c.MoreLeftOut, nil, c.MoreMoving}
 	for _, path := range c.Moving {
 		j.Moving = append(j.Moving, render.Text(path))
 	}

@@ -15,7 +15,7 @@ import (
 // by it you notice (fsops.ErrChecksum) if commands change the checkpoint. A sandbox without a place for it gives
 // [errors.ErrUnsupported], an old agent [ErrVersion], a full disk ENOSPC.
 func (c *Client) Checkpoint(ctx context.Context, opts checkpoint.CreateOptions) (checkpoint.Checkpoint, error) {
-	r, err := c.points.Create(ctx, &pb.CreateCheckpointRequest{Name: opts.Name, Exclude: toBytes(opts.Exclude)})
+	r, err := c.points.Create(ctx, &pb.CreateCheckpointRequest{Name: opts.Name, Automatic: opts.Automatic, Exclude: toBytes(opts.Exclude)})
 	if err != nil {
 		return checkpoint.Checkpoint{}, checkpointError(err)
 	}
@@ -158,7 +158,7 @@ func checkpointFromProto(p *pb.Checkpoint) (checkpoint.Checkpoint, error) {
 	if p == nil {
 		return checkpoint.Checkpoint{}, protocolError("no checkpoint")
 	}
-	c := checkpoint.Checkpoint{ID: checkpoint.ID(p.Id), Name: p.Name, Time: timeFromProto(p.Time), Files: p.Files, Bytes: p.Bytes, Stored: p.Stored}
+	c := checkpoint.Checkpoint{ID: checkpoint.ID(p.Id), Name: p.Name, Automatic: p.Automatic, Time: timeFromProto(p.Time), Files: p.Files, Bytes: p.Bytes, Stored: p.Stored}
 	return c, firstError(checkPointID(p.Id), checkName(p.Name), checkTime(p.Time), checkNumbers("a number of files", p.Files, p.Bytes, p.Stored))
 }
 

@@ -72,7 +72,9 @@ type Checkpoint struct {
 	ID ID
 	// Name is what it was created with, and may be empty. Several may have one name.
 	Name string
-	Time time.Time
+	// Automatic is what it was created with.
+	Automatic bool
+	Time      time.Time
 	// Files counts everything in it but directories; Bytes is the sum of the sizes of the
 	// regular files.
 	Files, Bytes int64
@@ -99,6 +101,9 @@ type LeftOut struct {
 type CreateOptions struct {
 	// Name is for people. It has up to 200 bytes.
 	Name string
+	// Automatic says that a program makes it at each step: it is dropped with those without a name, though it may
+	// have one.
+	Automatic bool
 	// Exclude are globs of files that the checkpoint does not have, as in [fsops.ArchiveOptions]. A restore
 	// of it leaves such files alone. A glob that is not valid is [fs.ErrInvalid].
 	Exclude []string

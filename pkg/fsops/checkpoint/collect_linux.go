@@ -52,7 +52,7 @@ func (s *Store) limit(ctx context.Context, newest ID) error {
 func oldestFirst(list []Checkpoint) (order []Checkpoint) {
 	for _, named := range []bool{false, true} {
 		for _, c := range list {
-			if (c.Name != "") == named {
+			if c.stays() == named {
 				order = append(order, c)
 			}
 		}
@@ -60,11 +60,14 @@ func oldestFirst(list []Checkpoint) (order []Checkpoint) {
 	return order
 }
 
+// stays reports whether somebody has named a checkpoint, to keep it.
+func (c *Checkpoint) stays() bool { return c.Name != "" && !c.Automatic }
+
 // dropOldest drops the older half of the checkpoints without a name, at least one, and reports whether there was any.
 // Those with a name are not dropped for a lack of room: a tree that is too large for the disk would take them all.
 func (s *Store) dropOldest(ctx context.Context) (bool, error) {
 	list, err := s.list()
-	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.Name != "" })
+	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() })
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

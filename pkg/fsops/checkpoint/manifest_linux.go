@@ -11,14 +11,16 @@ import (
 // A manifest is what a checkpoint consists of besides objects. Paths in it are bytes, which
 // JSON has in base64.
 type manifest struct {
-	Format int       `json:"format"`
-	Tree   []byte    `json:"tree"` // the hash of the root's object
-	Name   string    `json:"name,omitempty"`
-	Time   time.Time `json:"time"`
-	Began  time.Time `json:"began"` // by the clock that the times of files come from
-	Files  int64     `json:"files"`
-	Bytes  int64     `json:"bytes"`
-	Stored int64     `json:"stored"`
+	Format int    `json:"format"`
+	Tree   []byte `json:"tree"` // the hash of the root's object
+	Name   string `json:"name,omitempty"`
+	// Automatic checkpoints are dropped as if they had no name.
+	Automatic bool      `json:"automatic,omitempty"`
+	Time      time.Time `json:"time"`
+	Began     time.Time `json:"began"` // by the clock that the times of files come from
+	Files     int64     `json:"files"`
+	Bytes     int64     `json:"bytes"`
+	Stored    int64     `json:"stored"`
 	// Exclude are the patterns whose files it does not have.
 	Exclude     []string  `json:"exclude,omitempty"`
 	LeftOut     []leftOut `json:"leftOut,omitempty"`
@@ -71,7 +73,7 @@ func (m *manifest) root() entry { return entry{kind: directory, hash: Hash(m.Tre
 
 // describe returns what callers see.
 func (m *manifest) describe(id ID) Checkpoint {
-	c := Checkpoint{ID: id, Name: m.Name, Time: m.Time, Files: m.Files, Bytes: m.Bytes, Stored: m.Stored, MoreLeftOut: m.MoreLeftOut, MoreMoving: m.MoreMoving}
+	c := Checkpoint{ID: id, Name: m.Name, Automatic: m.Automatic, Time: m.Time, Files: m.Files, Bytes: m.Bytes, Stored: m.Stored, MoreLeftOut: m.MoreLeftOut, MoreMoving: m.MoreMoving}
 	for _, l := range m.LeftOut {
 		c.LeftOut = append(c.LeftOut, LeftOut{Path: string(l.Path), Why: l.Why})
 	}

@@ -134,7 +134,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 	if err != nil {
 		return c, nil, err
 	}
-	m := found.manifest(opts.Name, opts.Exclude)
+	m := found.manifest(opts)
 	m.Stored = max(0, s.objects.used.Load()-before)
 	id, err := s.writeManifest(m)
 	if err != nil {
@@ -168,10 +168,10 @@ type found struct {
 	files, bytes int64
 }
 
-func (f *found) manifest(name string, exclude []string) *manifest {
+func (f *found) manifest(opts CreateOptions) *manifest {
 	return &manifest{
-		Format: manifestFormat, Tree: f.tree[:], Name: name, Time: time.Now().UTC(), Began: f.began.UTC(), Files: f.files, Bytes: f.bytes,
-		Exclude: exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving, MoreMoving: f.moreMoving,
+		Format: manifestFormat, Tree: f.tree[:], Name: opts.Name, Automatic: opts.Automatic, Time: time.Now().UTC(), Began: f.began.UTC(), Files: f.files, Bytes: f.bytes,
+		Exclude: opts.Exclude, LeftOut: f.leftOut, MoreLeftOut: f.moreLeft, Moving: f.moving, MoreMoving: f.moreMoving,
 	}
 }
 

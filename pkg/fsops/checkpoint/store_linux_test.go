@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -241,8 +242,8 @@ func inAny(t *testing.T, root string, s *checkpoint.Store, ids []checkpoint.ID, 
 	return false
 }
 
-// Old checkpoints go, and what only they have; those with a name go last.
-func TestOldestCheckpointsGo(t *testing.T) {
+// Old checkpoints go, and what only they have; those that somebody has named go last, unlike automatic ones.
+func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
 	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{Max: 10})
 	first, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: "first"})
 	if err != nil {
@@ -251,7 +252,9 @@ func TestOldestCheckpointsGo(t *testing.T) {
 	var last checkpoint.Checkpoint
 	for n := range 30 {
 		sow(t, root, map[string]string{"x": strings.Repeat("x", n)})
-		last = create(t, s)
+		if last, err = s.Create(t.Context(), checkpoint.CreateOptions{Name: fmt.Sprint("call ", n), Automatic: true}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	list, err := s.List(t.Context())
 	if err != nil || len(list) > 10 || list[0].ID != first.ID || list[len(list)-1].ID != last.ID {

@@ -2070,6 +2070,7 @@ type Checkpoint struct {
 	Files         int64 `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
 	Bytes         int64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Stored        int64 `protobuf:"varint,6,opt,name=stored,proto3" json:"stored,omitempty"`
+	Automatic     bool  `protobuf:"varint,7,opt,name=automatic,proto3" json:"automatic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2146,6 +2147,13 @@ func (x *Checkpoint) GetStored() int64 {
 	return 0
 }
 
+func (x *Checkpoint) GetAutomatic() bool {
+	if x != nil {
+		return x.Automatic
+	}
+	return false
+}
+
 // LeftPath is a path that was left as it is, and why.
 type LeftPath struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2206,7 +2214,10 @@ type CreateCheckpointRequest struct {
 	// exclude are globs of files that the checkpoint does not have, as in
 	// PullRequest.exclude. A restore of it leaves them alone. There are up to 1000,
 	// with 64 KiB.
-	Exclude       [][]byte `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	Exclude [][]byte `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	// automatic says that a program makes it at each step: it goes with those without a
+	// name, though it may have one.
+	Automatic     bool `protobuf:"varint,3,opt,name=automatic,proto3" json:"automatic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2253,6 +2264,13 @@ func (x *CreateCheckpointRequest) GetExclude() [][]byte {
 		return x.Exclude
 	}
 	return nil
+}
+
+func (x *CreateCheckpointRequest) GetAutomatic() bool {
+	if x != nil {
+		return x.Automatic
+	}
+	return false
 }
 
 type CreateCheckpointResponse struct {
@@ -9670,7 +9688,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\fR\x03ref\x12\x18\n" +
 	"\achanged\x18\x03 \x01(\bR\achanged\x12\x12\n" +
-	"\x04kept\x18\x04 \x01(\tR\x04kept\"\x88\x01\n" +
+	"\x04kept\x18\x04 \x01(\tR\x04kept\"\xa6\x01\n" +
 	"\n" +
 	"Checkpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9678,13 +9696,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04time\x18\x03 \x01(\x03R\x04time\x12\x14\n" +
 	"\x05files\x18\x04 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06stored\x18\x06 \x01(\x03R\x06stored\"0\n" +
+	"\x06stored\x18\x06 \x01(\x03R\x06stored\x12\x1c\n" +
+	"\tautomatic\x18\a \x01(\bR\tautomatic\"0\n" +
 	"\bLeftPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"G\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"e\n" +
 	"\x17CreateCheckpointRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aexclude\x18\x02 \x03(\fR\aexclude\"\xde\x01\n" +
+	"\aexclude\x18\x02 \x03(\fR\aexclude\x12\x1c\n" +
+	"\tautomatic\x18\x03 \x01(\bR\tautomatic\"\xde\x01\n" +
 	"\x18CreateCheckpointResponse\x125\n" +
 	"\n" +
 	"checkpoint\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointR\n" +

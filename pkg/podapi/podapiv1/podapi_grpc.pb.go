@@ -1699,9 +1699,9 @@ const (
 // wait for each other.
 type CheckpointsClient interface {
 	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
-	// checkpoints take half of what is free at most: the oldest without a name go first, and
-	// without any the call is CLASS_NO_SPACE. Of more than 1000 the oldest go, those with a
-	// name last.
+	// checkpoints take half of what is free at most: the oldest without a name, and the
+	// automatic ones, go first, and without any the call is CLASS_NO_SPACE. Of more than 1000
+	// the oldest go in the same order.
 	Create(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointResponse, error)
 	// List lists the checkpoints, the oldest first.
 	List(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointsResponse], error)
@@ -1810,9 +1810,9 @@ func (c *checkpointsClient) Restore(ctx context.Context, in *RestoreCheckpointRe
 // wait for each other.
 type CheckpointsServer interface {
 	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
-	// checkpoints take half of what is free at most: the oldest without a name go first, and
-	// without any the call is CLASS_NO_SPACE. Of more than 1000 the oldest go, those with a
-	// name last.
+	// checkpoints take half of what is free at most: the oldest without a name, and the
+	// automatic ones, go first, and without any the call is CLASS_NO_SPACE. Of more than 1000
+	// the oldest go in the same order.
 	Create(context.Context, *CreateCheckpointRequest) (*CreateCheckpointResponse, error)
 	// List lists the checkpoints, the oldest first.
 	List(*ListCheckpointsRequest, grpc.ServerStreamingServer[ListCheckpointsResponse]) error

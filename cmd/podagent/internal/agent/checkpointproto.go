@@ -9,7 +9,7 @@ import (
 
 // checkpointToProto takes over what a manifest says. Commands may have written one that says anything.
 func checkpointToProto(c checkpoint.Checkpoint) *pb.Checkpoint {
-	p := &pb.Checkpoint{Id: string(c.ID), Name: validText(c.Name, maxName), Files: counted(c.Files), Bytes: counted(c.Bytes), Stored: counted(c.Stored)}
+	p := &pb.Checkpoint{Id: string(c.ID), Name: validText(c.Name, maxName), Automatic: c.Automatic, Files: counted(c.Files), Bytes: counted(c.Bytes), Stored: counted(c.Stored)}
 	if year := c.Time.Year(); year >= 1970 && year < 2200 {
 		p.Time = c.Time.UnixNano()
 	}

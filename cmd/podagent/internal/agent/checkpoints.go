@@ -33,7 +33,7 @@ func (s *checkpointsService) Create(ctx context.Context, r *pb.CreateCheckpointR
 	if err != nil {
 		return nil, err
 	}
-	c, err := store.Create(ctx, checkpoint.CreateOptions{Name: r.Name, Exclude: toStrings(r.Exclude)})
+	c, err := store.Create(ctx, checkpoint.CreateOptions{Name: r.Name, Automatic: r.Automatic, Exclude: toStrings(r.Exclude)})
 	if err != nil {
 		return nil, err
 	}
