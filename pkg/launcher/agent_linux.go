@@ -76,7 +76,7 @@ func (p *place) startUnder(ctx context.Context, r limiter, binary string, out *o
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	args := []string{"serve", "--listen", "unix:" + socketFile, "--workdir", p.Workdir}
-	store, err := p.storeFlags()
+	store, protected, err := p.store()
 	if err != nil {
 		return nil, errors.Join(err, r.end())
 	}
@@ -84,28 +84,30 @@ func (p *place) startUnder(ctx context.Context, r limiter, binary string, out *o
 	if err != nil {
 		return nil, errors.Join(err, r.end())
 	}
-	cmd := exec.Command(binary, slices.Concat(args, store, egressFlags(p.Egress), isolated, r.flags, lineageFlags(p.Traces.Lineage))...)
-	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
+	cmd := exec.Command(binary, slices.Concat(args, protected, egressFlags(p.Egress), isolated, r.flags, lineageFlags(p.Traces.Lineage))...)
+	cmd.Dir, cmd.Env = p.dir, slices.Concat([]string{p.marker()}, store, scrub(os.Environ()))
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
 	return cmd, r.start(cmd)
 }
 
-// storeFlags returns the flags with which the agent keeps checkpoints, and makes the directory for them. It goes on with
-// a restore that was cut off before it can be configured, so it is told here what is protected. What is in memory has
-// no checkpoints.
-func (p *place) storeFlags() ([]string, error) {
+// storeVariable says where the agent keeps checkpoints. An agent of before ignores it, and would refuse a flag.
+const storeVariable = "PODAGENT_CHECKPOINTS"
+
+// store makes the directory in which the agent keeps checkpoints, and returns the variable that names it. The agent
+// goes on with a restore that was cut off before it can be configured, so its flags say what is protected. What is in
+// memory has no checkpoints.
+func (p *place) store() (variable, flags []string, err error) {
 	if p.Isolation.Ephemeral > 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := os.Mkdir(p.path(ownStore), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return nil, nil, err
 	}
-	flags := []string{"--checkpoints=" + ownStore}
 	for _, pattern := range p.Protected {
 		flags = append(flags, "--protect="+string(pattern))
 	}
-	return flags, nil
+	return []string{storeVariable + "=" + ownStore}, flags, nil
 }
 
 // awaitAgent waits until the agent listens, has exited, or startTimeout is over.
