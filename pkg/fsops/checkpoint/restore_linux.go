@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -96,6 +97,12 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		err = fmt.Errorf("%w: %q: %s", ErrIncomplete, r.kept[0].Path, r.kept[0].Why)
 	}
 	return done, err
+}
+
+// Interrupted reports whether there is something for [Store.Recover] to do.
+func (s *Store) Interrupted() bool {
+	_, err := os.Lstat(filepath.Join(s.dir, journalFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Recover completes the restore that was under way when an earlier process ended, or undoes it if it cannot be

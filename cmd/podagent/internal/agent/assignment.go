@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,8 +19,7 @@ type assignment struct {
 // admits refuses calls to an agent that has no sandbox yet: what must be protected is not
 // protected yet.
 func (s *assignment) admits(method string) error {
-	if !s.awaited.Load() || method == pb.Agent_Info_FullMethodName || method == pb.Agent_Configure_FullMethodName ||
-		strings.HasPrefix(method, "/grpc.health.v1.") {
+	if !s.awaited.Load() || method == pb.Agent_Info_FullMethodName || method == pb.Agent_Configure_FullMethodName || isHealth(method) {
 		return nil
 	}
 	return wire.ErrUnassigned

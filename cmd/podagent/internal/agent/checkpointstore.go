@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -15,15 +17,69 @@ type checkpoints struct {
 	store   *checkpoint.Store
 	root    string // the tree
 	missing error
+	// settled, unless it is nil, is closed once no restore is under way that an earlier agent has begun.
+	settled chan struct{}
 }
 
-// openCheckpoints opens the store, and completes or undoes a restore that was cut off. It must be called before
-// anything else uses the workdir, and once it is known what is protected. An agent without a store serves all else.
+// settle waits for that.
+func (c *checkpoints) settle(ctx context.Context) error {
+	if c.settled == nil {
+		return nil
+	}
+	select {
+	case <-c.settled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// openCheckpoints opens the store, and begins to complete or undo a restore that was cut off. Until that is done, calls
+// that may use files wait: see settle. It must be called before anything else uses the workdir, and once it is known
+// what is protected. An agent without a store serves all else.
 func (a *Agent) openCheckpoints(ctx context.Context) {
+	if !a.openStore() || !a.checkpoints.store.Interrupted() {
+		return
+	}
+	a.checkpoints.settled = make(chan struct{})
+	go func() {
+		defer close(a.checkpoints.settled)
+		defer a.activity.begin()()
+		a.log.Info("a restore was cut off, and is completed or undone: calls that may use files wait")
+		if _, err := a.checkpoints.store.Recover(ctx); err != nil {
+			a.log.Error("a restore was cut off, and can be neither completed nor undone", "error", err)
+			return
+		}
+		a.log.Info("the restore that was cut off is complete, or undone")
+	}()
+}
+
+// settle waits until no restore is under way that an earlier agent has begun, if a call may use files. How long that
+// takes depends on the files, and whoever started the agent waits less than a minute for it to serve.
+func (a *Agent) settle(ctx context.Context, method string) error {
+	if usesNoFiles(method) {
+		return nil
+	}
+	return a.checkpoints.settle(ctx)
+}
+
+// usesNoFiles reports whether a method is one of those that only tell or set what the agent has in memory, or that
+// carry bytes between others.
+func usesNoFiles(method string) bool {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	switch service {
+	case pb.Agent_ServiceDesc.ServiceName, pb.Ports_ServiceDesc.ServiceName, pb.Egress_ServiceDesc.ServiceName:
+		return true
+	}
+	return isHealth(method)
+}
+
+// openStore opens the store, and reports whether there is one.
+func (a *Agent) openStore() bool {
 	a.checkpoints.root = a.fs.Workdir()
 	if a.config.Checkpoints == "" {
 		a.checkpoints.missing = fmt.Errorf("this sandbox has no place for checkpoints: %w", errors.ErrUnsupported)
-		return
+		return false
 	}
 	var processes procfs.FS
 	store, err := checkpoint.Open(a.config.Checkpoints, a.checkpoints.root, checkpoint.Options{
@@ -34,15 +90,10 @@ func (a *Agent) openCheckpoints(ctx context.Context) {
 	if err != nil {
 		a.log.Error("there are no checkpoints", "error", err)
 		a.checkpoints.missing = err
-		return
+		return false
 	}
 	a.checkpoints.store = store
-	switch recovered, err := store.Recover(ctx); {
-	case err != nil:
-		a.log.Error("a restore was cut off, and can be neither completed nor undone", "error", err)
-	case recovered:
-		a.log.Info("a restore that was cut off is complete, or undone")
-	}
+	return true
 }
 
 // mapped returns the inodes of the files that processes map to write to them. Processes that hide from their own

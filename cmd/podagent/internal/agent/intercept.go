@@ -65,8 +65,10 @@ func asksOnly(method string) bool {
 		pb.Ports_Dial_FullMethodName, pb.Egress_Serve_FullMethodName, pb.Egress_Carry_FullMethodName:
 		return true
 	}
-	return strings.HasPrefix(method, "/grpc.health.v1.")
+	return isHealth(method)
 }
+
+func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.") }
 
 // unary wraps every unary handler: its connection, activity, panics, errors.
 func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
@@ -82,6 +84,9 @@ func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 		defer a.activity.begin()()
 	}
 	defer a.recovered(info.FullMethod, &err)
+	if err := a.settle(ctx, info.FullMethod); err != nil {
+		return nil, status(err)
+	}
 	response, err = handler(ctx, request)
 	return response, a.logged(info.FullMethod, err)
 }
@@ -100,6 +105,9 @@ func (a *Agent) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 		defer a.activity.begin()()
 	}
 	defer a.recovered(info.FullMethod, &err)
+	if err := a.settle(stream.Context(), info.FullMethod); err != nil {
+		return status(err)
+	}
 	return a.logged(info.FullMethod, handler(service, stream))
 }
 

@@ -25,6 +25,9 @@ func (e *ExitError) Error() string { return fmt.Sprintf("%s ended with %d", e.Na
 // process like any other, but it does not keep the agent from being idle. Its output
 // also goes to the agent's own.
 func (a *Agent) runMain(ctx context.Context) error {
+	if err := a.checkpoints.settle(ctx); err != nil { // it may use files
+		return err
+	}
 	env, err := a.environment(nil, false, false)
 	if err != nil {
 		return err
