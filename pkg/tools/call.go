@@ -26,6 +26,10 @@ type Call struct {
 	// long as the agent lives and keeps them. Another host may repeat a call, for
 	// example after a crash.
 	ExecID string
+	// ID is the id that the model's provider gave the call. If the session keeps
+	// checkpoints, the one after the call has it as its name, and [Session.Rewind]
+	// finds it by that. Empty means a new one, which [Session.History] has.
+	ID string
 }
 
 // Call calls one tool. Its changes to the state are visible when it returns.
@@ -39,9 +43,9 @@ func (s *Session) Call(ctx context.Context, name string, input json.RawMessage) 
 // within [AbandonAfter] after the context ended, Do returns the context's error
 // without waiting for the tool.
 func (s *Session) Do(ctx context.Context, call Call) (Result, error) {
-	result, err := s.do(ctx, call, s.State())
-	s.merge(result)
-	return result, err
+	results, errs := s.together(ctx, []Call{call})
+	s.merge(results[0])
+	return results[0], errs[0]
 }
 
 // Batch makes the calls of one message of a model, at most [MaxConcurrent] at
@@ -52,9 +56,23 @@ func (s *Session) Do(ctx context.Context, call Call) (Result, error) {
 // Batch returns a result for each call. If a call had an error, its result says
 // so. The returned error joins the errors of all calls.
 func (s *Session) Batch(ctx context.Context, calls []Call) ([]Result, error) {
+	results, errs := s.together(ctx, calls)
+	for i, err := range errs {
+		if err != nil {
+			results[i] = Errorf("%s did not run to its end: %v", calls[i].Name, err)
+			errs[i] = fmt.Errorf("call %d, %s: %w", i+1, calls[i].Name, err)
+		}
+	}
+	s.merge(results...)
+	return results, errors.Join(errs...)
+}
+
+// together makes calls at once, and keeps the state of the workdir after them.
+func (s *Session) together(ctx context.Context, calls []Call) ([]Result, []error) {
 	state := s.State()
 	results := make([]Result, len(calls))
 	errs := make([]error, len(calls))
+	s.keepBefore(ctx, calls)
 	slots := make(chan struct{}, MaxConcurrent)
 	var all sync.WaitGroup
 	for i, call := range calls {
@@ -65,14 +83,8 @@ func (s *Session) Batch(ctx context.Context, calls []Call) ([]Result, error) {
 		})
 	}
 	all.Wait()
-	for i, err := range errs {
-		if err != nil {
-			results[i] = Errorf("%s did not run to its end: %v", calls[i].Name, err)
-			errs[i] = fmt.Errorf("call %d, %s: %w", i+1, calls[i].Name, err)
-		}
-	}
-	s.merge(results...)
-	return results, errors.Join(errs...)
+	s.keepAfter(ctx, calls, results, errs)
+	return results, errs
 }
 
 func (s *Session) merge(results ...Result) {

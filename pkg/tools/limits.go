@@ -40,6 +40,8 @@ const (
 	// each: the limit of the Agent Skills specification for a description
 	// (https://agentskills.io/specification).
 	MaxSkillText = 1024
+	// MaxSteps bounds the history of a session: an agent keeps as many checkpoints.
+	MaxSteps = 1000
 )
 
 // The internal limits.
@@ -71,6 +73,8 @@ const (
 	// killGrace is the time between TERM and KILL for a background command, and
 	// killWait how long BashKill waits for its end after KILL.
 	killGrace, killWait = 2 * time.Second, 5 * time.Second
+	// maxStepName bounds the name of a checkpoint in bytes, as the agent does.
+	maxStepName = 200
 	// maxFrontMatter is how many lines of a skill are read for its front matter:
 	// twice as many as a description of MaxSkillText and the other fields need.
 	// All of these lines are fetched at once, to save a round trip.

@@ -34,6 +34,9 @@ type Options struct {
 	// the tools of Claude Code, which also answer in their words. [Dialects] has
 	// all. Tools of hosts are the same in each.
 	Dialect string
+	// Checkpoint, unless nil, keeps the workdir as it is after each call that may have
+	// changed it, for [Session.Rewind].
+	Checkpoint *CheckpointOptions
 }
 
 // Session is a set of tools that one model uses in one sandbox. It may be used
@@ -48,6 +51,7 @@ type Session struct {
 	vault      *vault
 	kept       *keptOutputs
 	background *background
+	steps      *steps // nil if it keeps no checkpoints
 
 	mu    sync.Mutex
 	state State
@@ -65,6 +69,7 @@ func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 		background: &background{},
 		state:      State{}.with(opts.State),
 	}
+	s.steps = newSteps(s, opts.Checkpoint)
 	if s.dialect, s.err = dialectOf(opts.Dialect); s.err != nil {
 		return s
 	}

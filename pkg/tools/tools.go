@@ -42,6 +42,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
 // Tool is a function that a model can call. It may be called concurrently.
@@ -98,6 +100,9 @@ type Result struct {
 	// State holds changes to the session's state. It is for the host: the model
 	// does not see it, and it is not redacted.
 	State map[string]any
+	// Checkpoint has the workdir as it was after the call, if the session keeps
+	// checkpoints. It is for the host.
+	Checkpoint checkpoint.ID
 }
 
 // Content is a text, or bytes of another MediaType.

@@ -5,11 +5,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools"
 )
 
 // caller makes the calls of one try.
 type caller struct {
+	sandbox *launcher.Sandbox
 	session *tools.Session
 	// boot is the boot id of the current agent.
 	boot string
@@ -37,7 +39,7 @@ func (t *caller) call(ctx context.Context, c *call) (tools.Result, error) {
 	if c == t.again && !t.mayRepeat(c) {
 		return tools.Errorf("The host of this session was restarted during this call. The call may have been done or not: check before you make it again."), nil
 	}
-	return t.session.Do(ctx, tools.Call{Name: c.Name, Input: c.Input, ExecID: c.Begun.Exec})
+	return t.session.Do(ctx, tools.Call{Name: c.Name, Input: c.Input, ID: c.Begun.Exec, ExecID: c.Begun.Exec})
 }
 
 // mayRepeat reports whether a call that may have been made can be made again. It

@@ -16,6 +16,8 @@ type conversation struct {
 	Messages []message `json:"messages,omitempty"`
 	// Workspace identifies the sandbox in which the calls were made.
 	Workspace string `json:"workspace,omitempty"`
+	// Progress is that of the workspace, if the job has a test.
+	Progress progress `json:"progress,omitzero"`
 }
 
 // The roles of messages.
@@ -76,6 +78,7 @@ func (c *conversation) lose() {
 	for call := c.pending(); call != nil; call = c.pending() {
 		call.Answer = &answer{lost.Content, lost.IsError}
 	}
+	c.Progress = progress{}
 	c.say("The sandbox was lost and replaced by a new one: all your changes are lost.")
 }
 

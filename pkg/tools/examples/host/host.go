@@ -18,13 +18,13 @@ import (
 
 // host does one job.
 type host struct {
-	job, prompt, project string
-	wait                 time.Duration
-	model                Model
-	backend              backend
-	store                sessionstore.Store
-	secrets              map[string]secret.Provider
-	log                  *slog.Logger
+	job, prompt, project, test string
+	wait                       time.Duration
+	model                      Model
+	backend                    backend
+	store                      sessionstore.Store
+	secrets                    map[string]secret.Provider
+	log                        *slog.Logger
 
 	conversation conversation
 	version      string // version of the conversation in the store
@@ -74,17 +74,21 @@ func (h *host) work(ctx context.Context) error {
 	if err := h.save(ctx); err != nil {
 		return err
 	}
-	// The session is not closed: the next try may need the files that it keeps in
-	// the sandbox. They are removed with the sandbox.
-	session := tools.New(sandbox, tools.Options{Secrets: h.secrets}, tools.Coding()...)
 	workspace, err := h.backend.workspace(ctx, h.job, info.PodUID)
 	if err != nil {
 		return err
 	}
-	if err := h.prepare(ctx, sandbox, session, workspace); err != nil {
+	if err := h.prepare(ctx, sandbox, workspace); err != nil {
 		return err
 	}
-	return h.loop(ctx, &caller{session, info.BootID, h.conversation.pending()})
+	session := h.newSession(sandbox)
+	if h.test != "" {
+		if err := session.Begin(ctx); err != nil {
+			return err
+		}
+		h.conversation.Progress.Steps = session.History()
+	}
+	return h.loop(ctx, &caller{sandbox, session, info.BootID, h.conversation.pending()})
 }
 
 // launch returns the job's sandbox, new or existing.
@@ -102,7 +106,7 @@ func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 // prepare begins the conversation of a new job, and fills the workspace of a new
 // sandbox. It reads the project's instructions once: the model itself may change
 // them later.
-func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *tools.Session, workspace string) error {
+func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, workspace string) error {
 	c := &h.conversation
 	isNew := len(c.Messages) == 0
 	if !isNew && !sandbox.Created && c.Workspace == workspace {
@@ -118,7 +122,7 @@ func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *
 		c.lose()
 		return nil
 	}
-	project, err := session.Instructions(ctx)
+	project, err := tools.New(sandbox, tools.Options{Secrets: h.secrets}).Instructions(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,9 +131,9 @@ func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *
 	return nil
 }
 
-// loop continues the conversation until the job is done. Each turn makes one call
-// or asks the model. Then it saves the outcome together with the next call, marked
-// as begun.
+// loop continues the conversation until the job is done. Each turn makes one call,
+// asks the model, or tests what it did. Then it saves the outcome together with the
+// next call, marked as begun.
 func (h *host) loop(ctx context.Context, calls *caller) error {
 	c := &h.conversation
 	for {
@@ -139,6 +143,7 @@ func (h *host) loop(ctx context.Context, calls *caller) error {
 		if err := calls.begin(c.pending()); err != nil {
 			return err
 		}
+		c.Progress.Steps = calls.session.History()
 		if err := h.save(ctx); err != nil {
 			return err
 		}
@@ -148,10 +153,17 @@ func (h *host) loop(ctx context.Context, calls *caller) error {
 	}
 }
 
-// next makes the pending call, or asks the model if there is none.
+// next makes the pending call. If there is none, it tests what the model has done, or asks it.
 func (h *host) next(ctx context.Context, calls *caller) error {
-	if pending := h.conversation.pending(); pending != nil {
+	c := &h.conversation
+	pending := c.pending()
+	switch {
+	case c.Progress.Rewind != "":
+		return h.rewind(ctx, calls)
+	case pending != nil:
 		return h.call(ctx, calls, pending)
+	case c.Progress.untested():
+		return h.attempt(ctx, calls)
 	}
 	return h.ask(ctx, calls.session.Specs())
 }

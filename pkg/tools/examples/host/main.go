@@ -38,6 +38,12 @@
 // finally removes the conversation, too: a later try of the job starts from the
 // beginning.
 //
+// With -test, the host runs a test when the job begins and after each turn of the
+// model that may have changed something. When it has passed before and fails now, the
+// workspace is rewound to the checkpoint of the call after which it last passed, and
+// the model is told. The conversation has the checkpoint of each call. A retry may run the test
+// again, and rewind again.
+//
 // If two hosts have the same job, one of them gives up. In the cluster, the second
 // cannot get the sandbox, and says which host owns it. On every backend, a host
 // saves the conversation before it does anything else, even before it repeats a
@@ -81,6 +87,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 	prompt := flag.String("prompt", "", "the task for the model")
 	script := flag.String("script", "", "a `FILE` with the model's messages, as a JSON array (required)")
 	project := flag.String("project", "", "a `DIR` to copy into the workspace of a new job")
+	test := flag.String("test", "", "a shell `COMMAND` to run after each turn of the model; when it no longer passes, the workspace is rewound to where it did")
 	token := flag.String("secret", "", "the `NAME` of an environment variable that commands get but the model never sees")
 	wait := flag.Duration("wait", 0, "how long to wait for another host that owns the job, or was killed with it")
 	forget := flag.Bool("forget", false, "also remove the conversation when the job is done")
@@ -99,7 +106,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	h := &host{
-		job: *job, prompt: *prompt, project: *project, wait: *wait,
+		job: *job, prompt: *prompt, project: *project, test: *test, wait: *wait,
 		model: model, backend: where, store: store, secrets: map[string]secret.Provider{}, log: log,
 	}
 	if *token != "" {
