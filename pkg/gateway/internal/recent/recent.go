@@ -12,12 +12,14 @@ import (
 // that has as much as it may, otherwise one of the tenant that has most.
 type Pages[P any] struct {
 	mu      sync.Mutex
-	tenants map[string]*tenant
+	tenants map[string]*tenant // those that have a page, or have lost one
 	size    int
-	lost    time.Time // when a page last went
+	began   time.Time
 }
 
+// tenant has the pages of one, which says nothing about another: also when a page of it last went.
 type tenant struct {
+	lost  time.Time                // when a page last went, or before that when all began
 	pages map[string]*list.Element // by their sandboxes
 	order *list.List               // of *page, the one that changed last first
 	size  int
@@ -32,8 +34,7 @@ type page[P any] struct {
 
 // New returns pages without anything in them.
 func New[P any]() *Pages[P] {
-	now := time.Now()
-	return &Pages[P]{lost: now, tenants: map[string]*tenant{}}
+	return &Pages[P]{began: time.Now(), tenants: map[string]*tenant{}}
 }
 
 // Change changes the page of a tenant's sandbox. The function returns by how many bytes it has grown. Without
@@ -53,7 +54,7 @@ func (p *Pages[P]) Change(name, sandbox string, make bool, change func(*P) (grow
 	t.order.MoveToFront(e)
 	p.grow(t, of, change(&of.of))
 	for t.size > mostOfTenant && t.order.Len() > 1 {
-		p.drop(name, t)
+		p.drop(t)
 	}
 	for p.size > mostOfAll && len(p.tenants) > 1 {
 		p.drop(p.largest())
@@ -64,10 +65,10 @@ func (p *Pages[P]) Change(name, sandbox string, make bool, change func(*P) (grow
 func (p *Pages[P]) add(name, sandbox string) *tenant {
 	t := p.tenants[name]
 	if t == nil {
-		t = &tenant{pages: map[string]*list.Element{}, order: list.New()}
+		t = &tenant{lost: p.began, pages: map[string]*list.Element{}, order: list.New()}
 		p.tenants[name] = t
 	}
-	of := &page[P]{sandbox: sandbox, since: p.lost}
+	of := &page[P]{sandbox: sandbox, since: t.lost}
 	t.pages[sandbox] = t.order.PushFront(of)
 	p.grow(t, of, pageSize)
 	return t
@@ -80,27 +81,25 @@ func (p *Pages[P]) grow(t *tenant, of *page[P], by int) {
 }
 
 // largest returns the tenant that has most.
-func (p *Pages[P]) largest() (name string, most *tenant) {
-	for n, t := range p.tenants {
+func (p *Pages[P]) largest() (most *tenant) {
+	for _, t := range p.tenants {
 		if most == nil || t.size > most.size {
-			name, most = n, t
+			most = t
 		}
 	}
-	return name, most
+	return most
 }
 
 // drop lets the oldest page of a tenant go.
-func (p *Pages[P]) drop(name string, t *tenant) {
-	p.remove(name, t, t.order.Back())
-	p.lost = time.Now()
+func (p *Pages[P]) drop(t *tenant) {
+	p.remove(t, t.order.Back())
+	t.lost = time.Now()
 }
 
-func (p *Pages[P]) remove(name string, t *tenant, e *list.Element) {
+func (p *Pages[P]) remove(t *tenant, e *list.Element) {
 	of := t.order.Remove(e).(*page[P])
 	p.grow(t, of, -of.size)
-	if delete(t.pages, of.sandbox); len(t.pages) == 0 {
-		delete(p.tenants, name)
-	}
+	delete(t.pages, of.sandbox)
 }
 
 // Look calls look with the page of a tenant's sandbox, unless there is none, and returns since when all that
@@ -108,19 +107,26 @@ func (p *Pages[P]) remove(name string, t *tenant, e *list.Element) {
 func (p *Pages[P]) Look(name, sandbox string, look func(*P)) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t := p.tenants[name]; t != nil && t.pages[sandbox] != nil {
-		of := t.pages[sandbox].Value.(*page[P])
+	t := p.tenants[name]
+	if t == nil {
+		return p.began
+	}
+	if e := t.pages[sandbox]; e != nil {
+		of := e.Value.(*page[P])
 		look(&of.of)
 		return of.since
 	}
-	return p.lost
+	return t.lost
 }
 
-// Forget removes the page of a tenant's sandbox.
+// Forget removes the page of a tenant's sandbox. A tenant that has lost none is then forgotten as well.
 func (p *Pages[P]) Forget(name, sandbox string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t := p.tenants[name]; t != nil && t.pages[sandbox] != nil {
-		p.remove(name, t, t.pages[sandbox])
+		p.remove(t, t.pages[sandbox])
+		if len(t.pages) == 0 && t.lost.Equal(p.began) {
+			delete(p.tenants, name)
+		}
 	}
 }

@@ -72,3 +72,35 @@ func TestPagesOfATenantTakeNoRoomFromAnothers(t *testing.T) {
 		t.Error("what is forgotten is there")
 	}
 }
+
+// What a tenant loses is said to itself alone, also when it has no page any more.
+func TestPagesThatATenantLosesAreNoneOfAnothers(t *testing.T) {
+	p := New[numbers]()
+	since := func(tenant, sandbox string) time.Time { return p.Look(tenant, sandbox, func(*numbers) {}) }
+	add := func(tenant, sandbox string) {
+		p.Change(tenant, sandbox, true, func(l *numbers) int { return l.Put(0, 0, mostOfTenant/2, mostOfTenant) })
+	}
+	began := since("quiet", "0")
+	for i := range 3 {
+		add("loud", fmt.Sprint(i))
+	}
+	add("quiet", "0")
+	for _, sandbox := range []string{"0", "1"} {
+		if got := since("quiet", sandbox); got != began {
+			t.Errorf("another tenant is told that pages went at %v", got)
+		}
+	}
+	lost := since("loud", "0")
+	p.Forget("loud", "1")
+	p.Forget("loud", "2")
+	if !lost.After(began) || since("loud", "0") != lost {
+		t.Errorf("the tenant is told %v and %v, since %v", lost, since("loud", "0"), began)
+	}
+	for i := range mostOfAll/mostOfTenant + 2 {
+		add(fmt.Sprint("many-", i), "0")
+		add(fmt.Sprint("many-", i), "1")
+	}
+	if got := since("quiet", "0"); got != began || p.size > mostOfAll {
+		t.Errorf("a tenant whose pages are there is told %v, with %d bytes", got, p.size)
+	}
+}
