@@ -135,6 +135,7 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
 	journalFlag(flags, config)
 	flags.StringVar(&config.Checkpoints, "checkpoints", "", "keep checkpoints of the workdir in `DIR`, which is not in it, and should be on its file system (default no checkpoints)")
+	flags.Int64Var(&config.CheckpointsVolume, "checkpoints-volume", 0, "the workdir and its checkpoints may have `BYTES` together: what holds them does not say so itself (default what is free)")
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
 	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: everybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {

@@ -142,6 +142,9 @@ func (c *cluster) podFor(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	if problem != nil {
 		return nil, problem
 	}
+	if !spec.Pod.Workspace.Owned { // what makes that directory may run after a patch's init containers
+		mountFiles(&pod.Spec, filesDir)
+	}
 	if spec.Pod.UserNamespace == Prefer {
 		c.preferUserNamespace(ctx, pod)
 	}

@@ -73,8 +73,12 @@ func (w Workspace) driftOf(claim *corev1.PersistentVolumeClaim) []string {
 	if class := claim.Spec.StorageClassName; w.StorageClass != "" && class != nil && *class != w.StorageClass {
 		drift = append(drift, fmt.Sprintf("the claim's storage class is %s, not %s", *class, w.StorageClass))
 	}
-	if w.Owned && !hasOwned(claim) {
+	switch {
+	case !w.Owned || hasOwned(claim):
+	case claim.Annotations[podmeta.AnnotationFilesIn] == "":
 		drift = append(drift, "the claim's files are in the root of its volume, which is not the sandbox's")
+	default:
+		drift = append(drift, "the claim's files are in a directory that is not the sandbox's")
 	}
 	return drift
 }

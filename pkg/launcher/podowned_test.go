@@ -2,12 +2,14 @@ package launcher
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
@@ -72,38 +74,75 @@ func TestOneInitContainerMakesAnOwnedWorkspace(t *testing.T) {
 	}
 }
 
-// The claim decides where its files are: a pod that is made for an old one, or one that did not ask for
-// an owned workspace, is as if it had been asked for that.
+// The claim decides where its files are: a pod that is made for one of before has no checkpoints, and one that did
+// not ask for an owned workspace gets one if the claim has it.
 func TestPodMountsTheFilesWhereTheClaimHasThem(t *testing.T) {
 	for name, spec := range ownable() {
 		now := time.Now()
 		owned := manifest(spec, "n", nil, now)
 		spec.Pod.Workspace.Owned = false
 		plain := manifest(spec, "n", nil, now)
-		claims := map[bool]*corev1.PersistentVolumeClaim{}
-		for _, isOwned := range []bool{true, false} {
-			claims[isOwned] = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-				Name: "claim", Annotations: Workspace{Owned: isOwned}.filesIn(),
-			}}
-		}
+		before := plain.DeepCopy() // as pods were
+		c := &before.Spec.Containers[0]
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/.podagent/checkpoints" })
+		c.VolumeMounts[0].SubPath = ""
+		c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool { return strings.HasPrefix(v.Name, "PODAGENT_CHECKPOINTS") })
+		users, roots := Workspace{Owned: true}.filesIn(), Workspace{}.filesIn()
 		for _, at := range []struct {
-			claim     bool
+			claim     map[string]string
 			pod, like *corev1.Pod
-			dir       string
 		}{
-			{true, owned.DeepCopy(), owned, "files"},
-			{false, owned.DeepCopy(), plain, ""},
-			{true, plain.DeepCopy(), plain, "files"},
-			{false, plain.DeepCopy(), plain, ""},
+			{users, owned, owned}, {users, plain, plain}, {roots, owned, plain}, {roots, plain, plain}, {nil, owned, before}, {nil, plain, before},
 		} {
-			mountClaim(at.pod, claims[at.claim])
-			want := at.like.DeepCopy()
+			pod, want := at.pod.DeepCopy(), at.like.DeepCopy()
+			mountClaim(pod, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Annotations: at.claim}})
 			want.Spec.Volumes[0] = claimVolume("workspace", "claim")
-			want.Spec.Containers[0].VolumeMounts[0].SubPath = at.dir
-			want.Annotations[podmeta.AnnotationSpec] = at.pod.Annotations[podmeta.AnnotationSpec]
-			if diff := cmp.Diff(want, at.pod, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("%s, mounted in %q: %s", name, at.dir, diff)
+			want.Annotations[podmeta.AnnotationSpec] = pod.Annotations[podmeta.AnnotationSpec]
+			if isOwned := at.claim[podmeta.AnnotationFilesOf] == "user"; isOwned {
+				want.Annotations[podmeta.AnnotationFilesOf] = "user"
 			}
+			if diff := cmp.Diff(want, pod, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, for the claim %v: %s", name, at.claim, diff)
+			}
+		}
+	}
+}
+
+// A container of a patch that mounts the workspace sees the workdir.
+func TestPatchesMountTheFilesOfTheWorkspace(t *testing.T) {
+	spec := &Spec{ID: "a", Pod: Pod{Image: "i", Patch: []byte(`{"spec": {"containers": [{"name": "beside", "image": "j",
+		"volumeMounts": [{"name": "workspace", "mountPath": "/data"}, {"name": "workspace", "mountPath": "/sub", "subPath": "other"}]}]}}`)}}
+	pod, problem := patched(manifest(spec, "n", nil, time.Now()), spec.Pod.Patch)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	mountFiles(&pod.Spec, filesDir)
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "beside" })
+	want := []corev1.VolumeMount{{Name: "workspace", MountPath: "/data", SubPath: "files"}, {Name: "workspace", MountPath: "/sub", SubPath: "other"}}
+	if diff := cmp.Diff(want, pod.Spec.Containers[i].VolumeMounts, cmpopts.SortSlices(func(a, b corev1.VolumeMount) bool { return a.MountPath < b.MountPath })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAgentKnowsWhatAVolumeOnTheNodesDiskMayHold(t *testing.T) {
+	for name, at := range map[string]struct {
+		pod  Pod
+		want string
+	}{
+		"default":               {Pod{}, "10737418240"},
+		"its size":              {Pod{Workspace: Workspace{Size: resource.MustParse("1Gi")}}, "1073741824"},
+		"no bound":              {Pod{Workspace: Workspace{Size: resource.MustParse("-1")}}, ""},
+		"the pod's, if smaller": {Pod{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}}}, "1048576"},
+		"a claim":               {Pod{Workspace: Workspace{Keep: true}}, ""},
+		"another volume there":  {Pod{Volumes: []Volume{{Claim: "c", Path: "/workspace"}}}, ""},
+	} {
+		at.pod.Image = "i"
+		c := manifest(&Spec{ID: "a", Pod: at.pod}, "n", nil, time.Now()).Spec.Containers[0]
+		if got := variable(c.Env, "PODAGENT_CHECKPOINTS_VOLUME").Value; got != at.want {
+			t.Errorf("%s: %q, want %q", name, got, at.want)
+		}
+		if kept := variable(c.Env, "PODAGENT_CHECKPOINTS").Value != ""; kept != (name != "another volume there") {
+			t.Errorf("%s: checkpoints: %v", name, kept)
 		}
 	}
 }

@@ -96,9 +96,7 @@ func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 	inject(&pod, spec.Pod.AgentImage)
 	mountVolumes(&pod, spec.Pod.Volumes)
 	mountReadOnly(&pod, spec.Pod.ReadOnly)
-	if spec.Pod.Workspace.Owned {
-		own(&pod)
-	}
+	layOut(&pod, spec.Pod.Workspace)
 	boundDirs(&pod)
 	return pod
 }

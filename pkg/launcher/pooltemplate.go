@@ -36,9 +36,7 @@ func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (
 	awaitTaking(pod, pool)
 	if spec.Pod.Workspace.Keep {
 		mountWorkspace(pod, spec.Pod.Workspace.ephemeralVolume(pool))
-		if spec.Pod.Workspace.Owned {
-			pod.Annotations[podmeta.AnnotationForm] = ownedForm
-		}
+		pod.Annotations[podmeta.AnnotationForm] = filesForm
 	}
 	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}, nil
 }

@@ -34,7 +34,7 @@ func wantOwned(t *testing.T, s *launcher.Sandbox, names ...string) {
 	harness.Run(t, s, "rm -rf tree f .git", nil)
 }
 
-// wantRoots expects that the workdir is the root of a volume.
+// wantRoots expects that the workdir belongs to root.
 func wantRoots(t *testing.T, s *launcher.Sandbox, names ...string) {
 	t.Helper()
 	if got := harness.Names(t, s, "."); !slices.Equal(got, names) {
@@ -83,20 +83,33 @@ func TestOwnedWorkspaceInAnImageWithoutPodagent(t *testing.T) {
 	}
 }
 
-// A claim of an older version, or of a launch that did not ask for more, has the files in its root.
-func TestFilesInTheRootOfAClaimAreFoundByLaunchesThatWantTheirOwn(t *testing.T) {
+// A claim of an older version has the files in its root, and one of a launch that did not ask for more has them in a
+// directory that is root's.
+func TestFilesThatAreRootsAreFoundByLaunchesThatWantTheirOwn(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, spec := c.Launcher(), keptSpec(t, c, "a")
 	s := harness.Launch(t, k, spec)
 	harness.Put(t, s, "file", "kept")
 	pause(t, k, s)
-	const drift = "the claim's files are in the root of its volume, which is not the sandbox's"
+	testFilesThatAreRoots(t, k, spec, "the claim's files are in a directory that is not the sandbox's")
+	spec.Pod.Workspace.Owned = false
+	s = asOfBefore(t, c, k, spec)
+	harness.Put(t, s, "file", "kept")
+	pause(t, k, s)
+	testFilesThatAreRoots(t, k, spec, "the claim's files are in the root of its volume, which is not the sandbox's")
+	terminate(t, k, "a")
+}
+
+// testFilesThatAreRoots expects that drift of a sandbox that is paused, and leaves it so.
+func testFilesThatAreRoots(t *testing.T, k *launcher.Kubernetes, spec launcher.Spec, drift string) {
+	t.Helper()
 	spec.Pod.Workspace.Owned, spec.Take.OnDrift = true, launcher.DriftError
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrDrift) {
 		t.Errorf("a launch that minds drift: %v", err)
 	}
 	spec.Take.OnDrift = launcher.DriftSay
+	var s *launcher.Sandbox
 	for range 2 { // it makes the pod, and adopts it
 		s = harness.Launch(t, k, spec)
 		if !slices.Equal(s.Drift, []string{drift}) {
@@ -112,7 +125,7 @@ func TestFilesInTheRootOfAClaimAreFoundByLaunchesThatWantTheirOwn(t *testing.T) 
 	}
 	wantRoots(t, s, "file")
 	wantKept(t, s)
-	terminate(t, k, "a")
+	pause(t, k, s)
 }
 
 func TestFilesOfAnOwnedWorkspaceAreFoundAgain(t *testing.T) {

@@ -55,7 +55,12 @@ func (r *restorer) link(root int, l link) (err error) {
 	if err := unix.Fstat(to, &dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, setTime(to, dir.Mtim.Nano())) }() // which was what it is to be
+	defer func() {
+		timeErr := setTime(to, dir.Mtim.Nano()) // which was what it is to be
+		if !errors.Is(timeErr, unix.EPERM) {    // the directory is somebody else's, as the root of the tree may be
+			err = errors.Join(err, timeErr)
+		}
+	}()
 	staged := r.staged()
 	if err := unix.Linkat(from, fromName, to, staged, 0); err != nil {
 		return err

@@ -26,6 +26,8 @@ type objects struct {
 	tmp string
 	// used counts the bytes of all objects; checked is what it was when take last looked whether there is room.
 	used, checked atomic.Int64
+	// beside, if it is not nil, returns what the volume can hold besides the tree and the objects.
+	beside func() int64
 	// hashOnly has nothing stored; trees are directories that only memory has, if it is not nil.
 	hashOnly bool
 	trees    map[Hash][]byte
@@ -137,14 +139,23 @@ func (o *objects) take(n int64) error {
 		return nil
 	}
 	o.checked.Store(used)
-	var st unix.Statfs_t
-	if err := unix.Statfs(o.dir, &st); err != nil || st.Blocks == 0 || st.Bsize <= 0 {
-		return nil // a file system that does not tell
-	}
-	if free := int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize)) * uint64(st.Bsize)); used > free {
+	if free := o.free(); used > free {
 		return fmt.Errorf("%w: the checkpoints have %d MiB, and %d MiB are free", ErrNoRoom, used>>20, free>>20)
 	}
 	return nil
+}
+
+// free returns how much can still be written.
+func (o *objects) free() int64 {
+	free := int64(math.MaxInt64)
+	var st unix.Statfs_t
+	if err := unix.Statfs(o.dir, &st); err == nil && st.Blocks > 0 && st.Bsize > 0 { // else it does not tell
+		free = int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize)) * uint64(st.Bsize))
+	}
+	if o.beside != nil {
+		free = min(free, o.beside())
+	}
+	return free
 }
 
 // temporary returns a new path, which nobody can foresee, for a file that becomes an object.

@@ -26,6 +26,9 @@ type Options struct {
 	// Mapped, if it is not nil, returns the inodes of the files that processes map to
 	// write to them. See scan.
 	Mapped func() map[uint64]bool
+	// Volume is how many bytes the tree and the store may have together, if it is not 0 and the file system does not know
+	// of that bound.
+	Volume int64
 	// Boot tells one start of the machine from another. Without it, a store does not notice a crash of
 	// the machine.
 	Boot string
@@ -123,14 +126,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 		return c, nil, err
 	}
 	before := s.objects.used.Load()
-	found, x, err := s.scan(ctx, s.objects, exclude)
-	for errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) {
-		dropped, dropErr := makeRoom(ctx)
-		if !dropped || dropErr != nil {
-			return c, nil, errors.Join(noRoom(err), dropErr)
-		}
-		found, x, err = s.scan(ctx, s.objects, exclude)
-	}
+	found, x, err := s.scanInRoom(ctx, exclude, makeRoom)
 	if err != nil {
 		return c, nil, err
 	}
@@ -151,13 +147,6 @@ func excluded(list []string) (globs.Set, error) {
 		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
 	return set, err
-}
-
-func noRoom(err error) error {
-	if errors.Is(err, ErrNoRoom) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrNoRoom, err)
 }
 
 // found is the result of a scan.

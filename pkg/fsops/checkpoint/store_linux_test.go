@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -315,6 +316,26 @@ func TestFullDiskLosesNothing(t *testing.T) {
 }
 
 // Diff tells what has changed, between two checkpoints and since one, and changes nothing.
+// A pod is evicted when its volume holds more than it may, which no file system tells.
+func TestStoreStaysWithinItsVolume(t *testing.T) {
+	noise := make([]byte, 24<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	files := map[string]string{"a": string(noise[:8<<20]), "b": string(noise[8<<20 : 16<<20])}
+	root, s := plot(t, files, checkpoint.Options{Volume: 50 << 20})
+	if c := create(t, s); c.Stored < 16<<20 {
+		t.Fatalf("%+v: the test needs a tree that is not compressed", c)
+	}
+	sow(t, root, map[string]string{"c": string(noise[16<<20:])})
+	// 24 MiB of files and 16 of checkpoints are there: without the first checkpoint, a second has no room either.
+	if c, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
+		t.Errorf("a checkpoint beyond what the volume holds: %+v, %v", c, err)
+	}
+	if err := os.Remove(filepath.Join(root, "a")); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s)
+}
+
 func TestDiffTellsWhatHasChanged(t *testing.T) {
 	root, s := plot(t, map[string]string{"gone/x": "1", "mod": "1", "same": "1", "type": "1", "chmod": "1"}, checkpoint.Options{})
 	a := create(t, s)

@@ -107,6 +107,10 @@ const AnnotationFilesEnd = Prefix + "files-end"
 // its sandbox are. Without it they are in the root.
 const AnnotationFilesIn = Prefix + "files-in"
 
+// AnnotationFilesOf is, on a claim with AnnotationFilesIn, whose that directory is: "root" if the node makes it,
+// else "user", the sandbox's, as without the annotation. On a pod it is "user" if its claim is such a one.
+const AnnotationFilesOf = Prefix + "files-of"
+
 // AnnotationPods is, on a Lease of heartbeats, the UIDs of the pods that its holder needed at the
 // renewTime, with commas between them.
 const AnnotationPods = Prefix + "pods"

@@ -86,6 +86,7 @@ func (a *Agent) openStore() bool {
 		Protected: func(path string) error { return a.fs.MayChange(filepath.Join(a.checkpoints.root, path)) },
 		Mapped:    func() map[uint64]bool { return mapped(&processes) },
 		Boot:      processes.BootID(),
+		Volume:    a.config.CheckpointsVolume,
 	})
 	if err != nil {
 		a.log.Error("there are no checkpoints", "error", err)

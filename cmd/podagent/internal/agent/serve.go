@@ -51,6 +51,9 @@ type Config struct {
 	JournalDirs []string
 	// Checkpoints, if not empty, is the directory of the workdir's checkpoints. It is not in the workdir.
 	Checkpoints string
+	// CheckpointsVolume is how many bytes the workdir and the checkpoints may have together, if the file system
+	// does not say so; 0 is no such bound.
+	CheckpointsVolume int64
 	// Alone says that the program does nothing else, so that its processes are
 	// protected from each other, and orphans reaped: see [proc.Options]. Serve
 	// must be called as [proc.Manager.ReapOrphans] must.
