@@ -91,9 +91,6 @@ func (p *place) startUnder(ctx context.Context, r limiter, binary string, out *o
 	return cmd, r.start(cmd)
 }
 
-// storeVariable says where the agent keeps checkpoints. An agent of before ignores it, and would refuse a flag.
-const storeVariable = "PODAGENT_CHECKPOINTS"
-
 // store makes the directory in which the agent keeps checkpoints, and returns the variable that names it. The agent
 // goes on with a restore that was cut off before it can be configured, so its flags say what is protected. What is in
 // memory has no checkpoints.

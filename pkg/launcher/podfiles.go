@@ -30,7 +30,7 @@ const (
 	filesForm = "3"
 )
 
-// The variables of an agent that keeps checkpoints. Older agents ignore them.
+// The variables of an agent that keeps checkpoints. Older agents ignore variables, and would refuse flags.
 const (
 	storeVariable  = "PODAGENT_CHECKPOINTS"
 	volumeVariable = "PODAGENT_CHECKPOINTS_VOLUME"
