@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,28 +139,28 @@ func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
 
 // sweep removes the objects that are not kept, and counts the others.
 func (s *Store) sweep(ctx context.Context, keep func(Hash) bool) error {
-	used := int64(0)
-	err := filepath.WalkDir(s.objects.dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
+	err := s.eachLarge(func(path string) error {
+		if h, err := parseHash(filepath.Base(path)); err == nil && keep(h) {
+			return ctx.Err()
 		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		h, err := parseHash(filepath.Base(filepath.Dir(path)) + d.Name())
-		if err != nil || !keep(h) {
-			return os.Remove(path)
-		}
-		info, err := d.Info()
-		if err == nil {
-			used += info.Size()
-		}
-		return err
+		return os.RemoveAll(path)
 	})
 	if err == nil {
-		s.objects.used.Store(used)
-		s.objects.checked.Store(used)
-		s.counted = true
+		err = s.objects.packs.sweep(ctx, keep)
+	}
+	if err != nil {
+		return err
+	}
+	return s.count()
+}
+
+// eachLarge calls visit for each path among the large objects.
+func (s *Store) eachLarge(visit func(path string) error) error {
+	names, err := namesIn(s.objects.dir, maxObjects)
+	for _, name := range names {
+		if err == nil {
+			err = visit(filepath.Join(s.objects.dir, name))
+		}
 	}
 	return err
 }
@@ -171,5 +170,20 @@ func (s *Store) count() error {
 	if s.counted {
 		return nil
 	}
-	return s.sweep(context.Background(), func(Hash) bool { return true })
+	used, err := s.objects.packs.total()
+	if err == nil {
+		err = s.eachLarge(func(path string) error {
+			info, err := os.Lstat(path)
+			if err == nil {
+				used += info.Size()
+			}
+			return err
+		})
+	}
+	if err == nil {
+		s.objects.used.Store(used)
+		s.objects.checked.Store(used)
+		s.counted = true
+	}
+	return err
 }

@@ -55,7 +55,9 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 
 // diffNow compares a checkpoint with the tree. It stores nothing.
 func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *entry, *entry) error) error {
-	now := &objects{dir: s.objects.dir, tmp: s.objects.tmp, hashOnly: true, trees: map[Hash][]byte{}}
+	now := newObjects(s.dir)
+	now.hashOnly, now.trees = true, map[Hash][]byte{}
+	defer now.packs.use()()
 	exclude, err := excluded(from.Exclude)
 	if err != nil {
 		return err

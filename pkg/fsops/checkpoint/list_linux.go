@@ -47,20 +47,25 @@ func (s *Store) list() ([]Checkpoint, error) {
 // maxManifests bounds how many files are read among the manifests: many times what a store keeps.
 const maxManifests = 1 << 16
 
-// manifestNames returns the names of the manifests. Whoever can write to the store may have made more of them than
-// memory holds.
+// manifestNames returns the names of the manifests.
 func (s *Store) manifestNames() ([]string, error) {
-	dir, err := os.Open(filepath.Join(s.dir, manifestsDir))
+	return namesIn(filepath.Join(s.dir, manifestsDir), maxManifests)
+}
+
+// namesIn returns the names in a directory of the store. Whoever can write to the store may have made more of them than
+// memory holds: more than limit of them are an error.
+func namesIn(path string, limit int) ([]string, error) {
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(maxManifests + 1)
+	names, err := dir.Readdirnames(limit + 1)
 	switch {
 	case err == io.EOF:
 		return nil, nil
-	case err == nil && len(names) > maxManifests:
-		return nil, fmt.Errorf("%w: the store has more than %d manifests", ErrTooLarge, maxManifests)
+	case err == nil && len(names) > limit:
+		return nil, fmt.Errorf("%w: the store has more than %d %s", ErrTooLarge, limit, filepath.Base(path))
 	}
 	return names, err
 }

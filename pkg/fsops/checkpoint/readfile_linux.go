@@ -138,7 +138,7 @@ func (s *scan) content(c *coder, file *os.File, st *unix.Stat_t) (r record, err 
 		return r, err
 	}
 	r.bytes = int64(n)
-	if r.hash, err = s.objects.put(c, c.content[:n]); err != nil {
+	if r.hash, err = s.objects.put(c.content[:n]); err != nil {
 		err = storeError{err}
 	}
 	return r, err

@@ -75,6 +75,10 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	}
 	r.remember(index)
 	if err := r.check(ctx); err != nil {
+		if errors.Is(err, ErrCorrupt) {
+			// The next checkpoint has to read all files and objects. Then it stores again what is damaged.
+			_ = removeAny(filepath.Join(s.dir, indexFile))
+		}
 		return done, err
 	}
 	j := journal{Target: id, Before: before.ID}
@@ -201,8 +205,6 @@ func (r *restorer) check(ctx context.Context) error {
 			return nil
 		}
 		if a != nil && a.kind == regular && !o.has(a.hash) {
-			// Then the index is wrong, and the next checkpoint has to read all files.
-			_ = removeAny(filepath.Join(r.s.dir, indexFile))
 			return fmt.Errorf("%q: %w", path, missing(a.hash, fs.ErrNotExist))
 		}
 		if b != nil && b.kind == regular && (a == nil || a.kind != regular || a.hash != b.hash) {

@@ -20,7 +20,7 @@ func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, makeRoom func
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }
 	for next := collect; ; next = makeRoom {
-		found, x, err := s.scan(ctx, s.objects, exclude)
+		found, x, err := s.store(ctx, exclude)
 		if !isNoRoom(err) {
 			return found, x, err
 		}

@@ -134,7 +134,7 @@ func (s *scan) put(c *coder, n *node) (h Hash, err error) {
 		return h, fmt.Errorf("%w: a directory with %d files", ErrTooLarge, len(n.entries))
 	}
 	c.content = text
-	return s.objects.putTree(c, text)
+	return s.objects.putTree(text)
 }
 
 // stop ends the scan with an error.

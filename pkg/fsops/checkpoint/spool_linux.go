@@ -92,12 +92,11 @@ func (s *spool) commit() (h Hash, err error) {
 	if s.file == nil {
 		return h, nil
 	}
-	if s.o.has(h) {
+	if s.o.hasLarge(h) {
 		s.discard()
 		return h, nil
 	}
-	_, err = s.file.WriteAt([]byte{raw}, s.size)
-	err = errors.Join(err, s.file.Chmod(0o400), s.file.Close())
+	err = errors.Join(s.file.Chmod(0o400), s.file.Close())
 	if err != nil {
 		s.discard()
 		return h, err

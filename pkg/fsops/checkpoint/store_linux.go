@@ -52,6 +52,7 @@ type Store struct {
 // The files of a store.
 const (
 	objectsDir   = "objects"
+	packsDir     = "packs"
 	manifestsDir = "manifests"
 	temporaryDir = "tmp"
 	indexFile    = "index"
@@ -68,10 +69,10 @@ func Open(dir, root string, opts Options) (*Store, error) {
 		opts.Max = defaultMax
 	}
 	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1)}
-	s.objects = &objects{dir: filepath.Join(dir, objectsDir), tmp: filepath.Join(dir, temporaryDir)}
+	s.objects = newObjects(dir)
 	// What an earlier process has not finished is worth nothing.
 	err := os.RemoveAll(s.objects.tmp)
-	for _, name := range []string{objectsDir, manifestsDir, temporaryDir} {
+	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
 	if err != nil {
@@ -84,7 +85,11 @@ func Open(dir, root string, opts Options) (*Store, error) {
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
+		done := s.objects.packs.use()
+		return func() {
+			done()
+			<-s.turn
+		}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -139,6 +144,20 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 	// An index that cannot be written is the older one, which is as good.
 	_ = s.writeFile(indexFile, x.encode())
 	return m.describe(id), x, nil
+}
+
+// store scans the tree, and stores what is in it.
+func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, *index, error) {
+	f, x, err := s.scan(ctx, s.objects, exclude)
+	if err == nil {
+		err = s.objects.seal()
+	}
+	if err != nil {
+		s.objects.packs.abandon()
+		s.counted = false
+		return nil, nil, err
+	}
+	return f, x, nil
 }
 
 func excluded(list []string) (globs.Set, error) {

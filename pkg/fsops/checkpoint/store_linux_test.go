@@ -133,36 +133,58 @@ func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	}
 }
 
-// An object that is damaged or gone is found before anything is changed.
+// An object that is damaged or gone is found before anything is changed, be it in a pack or a file of its own.
 func TestDamagedObjectChangesNothing(t *testing.T) {
-	for name, damage := range map[string]func(path string) error{
+	write := func(path string, change func(b []byte) []byte) error {
+		b, err := os.ReadFile(path)
+		return errors.Join(err, os.Chmod(path, 0o600), os.WriteFile(path, change(b), 0))
+	}
+	damages := map[string]func(path string) error{
 		"gone":  os.Remove,
 		"short": func(path string) error { return os.Truncate(path, 1) },
-		"other": func(path string) error {
-			return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("other\x00"), 0))
-		},
-		"link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/hostname", path)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
-			c := create(t, s)
-			sow(t, root, map[string]string{"x": "2", "y": "2"})
-			objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store/objects/*/*"))
-			if err != nil || len(objects) != 2 {
-				t.Fatalf("%q, %v", objects, err)
-			}
-			for _, path := range objects {
-				if err := damage(path); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
-				t.Errorf("restoring: %v", err)
-			}
-			if diff := cmp.Diff(map[string]string{"x": "2", "y": "2"}, reap(t, root)); diff != "" {
-				t.Error(diff)
-			}
-		})
+		"empty": func(path string) error { return os.Truncate(path, 0) },
+		"other": func(path string) error { return write(path, func([]byte) []byte { return []byte("other") }) },
+		"link":  func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/hostname", path)) },
+		"bit":   func(path string) error { return write(path, func(b []byte) []byte { b[0] ^= 1; return b }) },
+		"list":  func(path string) error { return write(path, func(b []byte) []byte { b[len(b)-20] ^= 1; return b }) },
+		"fifo":  func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
+		"dir":   func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	}
+	for _, where := range []string{"packs", "objects"} {
+		for name, damage := range damages {
+			t.Run(where+"/"+name, func(t *testing.T) { damageObject(t, where, damage) })
+		}
+	}
+}
+
+func damageObject(t *testing.T, where string, damage func(path string) error) {
+	large := strings.Repeat("large", 1<<18)
+	root, s := plot(t, map[string]string{"x": "1", "large": large}, checkpoint.Options{})
+	c := create(t, s)
+	now := map[string]string{"x": "2", "y": "2", "large": large + "2"}
+	sow(t, root, now)
+	objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store", where, "*"))
+	if err != nil || len(objects) != 1 {
+		t.Fatalf("%q, %v", objects, err)
+	}
+	if err := damage(objects[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("restoring: %v", err)
+	}
+	if diff := cmp.Diff(now, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	// What is there now can be kept, and come back.
+	sow(t, root, map[string]string{"x": "1", "large": large})
+	again := create(t, s)
+	sow(t, root, now)
+	if _, err := s.Restore(t.Context(), again.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]string{"x": "1", "large": large, "y": "2"}, reap(t, root)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -261,9 +283,9 @@ func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
 	if err != nil || len(list) > 10 || list[0].ID != first.ID || list[len(list)-1].ID != last.ID {
 		t.Errorf("there are %d, %v", len(list), err)
 	}
-	objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store/objects/*/*"))
-	if err != nil || len(objects) > 2*len(list)+2 {
-		t.Errorf("there are %d objects of %d checkpoints, %v", len(objects), len(list), err)
+	packs, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store/packs/*"))
+	if err != nil || len(packs) > len(list)+1 {
+		t.Errorf("there are %d packs of %d checkpoints, %v", len(packs), len(list), err)
 	}
 	if _, err := s.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
