@@ -94,8 +94,8 @@ func (s *Server) LetIn(ctx context.Context, conn net.Conn) (*ssh.ServerConn, <-c
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	late := time.AfterFunc(loginTime, func() { conn.Close() })
-	config := &ssh.ServerConfig{NoClientAuth: true, ServerVersion: Version}
-	config.AddHostKey(s.HostKey)
+	config := NewConfig(s.HostKey)
+	config.NoClientAuth = true
 	client, channels, requests, err := ssh.NewServerConn(conn, config)
 	inTime := late.Stop()
 	if err != nil {

@@ -66,19 +66,15 @@ func addressOf(conn net.Conn) netip.Addr {
 
 // config says how a client logs in: by keys alone. The name that it gives is not looked at before.
 func (p *Port) config(from netip.Addr, counts *loginConn) *ssh.ServerConfig {
-	c := &ssh.ServerConfig{
-		ServerVersion: sshserver.Version, MaxAuthTries: loginTries, PublicKeyAuthAlgorithms: gateway.SSHAlgorithms(),
-		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			shown := gateway.SSHKey{Key: key, From: from}
-			if _, err := p.Gateway.SSHCaller(shown); err != nil {
-				return nil, err
-			}
-			counts.shows()
-			return &ssh.Permissions{ExtraData: map[any]any{shownKey{}: shown}}, nil
-		},
-	}
-	for _, k := range p.HostKeys {
-		c.AddHostKey(k)
+	c := sshserver.NewConfig(p.HostKeys...)
+	c.MaxAuthTries, c.PublicKeyAuthAlgorithms = loginTries, gateway.SSHAlgorithms()
+	c.PublicKeyCallback = func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		shown := gateway.SSHKey{Key: key, From: from}
+		if _, err := p.Gateway.SSHCaller(shown); err != nil {
+			return nil, err
+		}
+		counts.shows()
+		return &ssh.Permissions{ExtraData: map[any]any{shownKey{}: shown}}, nil
 	}
 	return c
 }
