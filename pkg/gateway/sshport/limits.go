@@ -23,6 +23,6 @@ const (
 	// maxConnections is how many clients that were let in there may be.
 	maxConnections = 1024
 	// maxRefusals is how many clients are told at a time why they may not stay. Most open a channel at once,
-	// and leave.
+	// and leave. If there are more, those of the tenant that has the most are not told.
 	maxRefusals = 64
 )

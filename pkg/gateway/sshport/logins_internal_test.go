@@ -75,22 +75,3 @@ func TestClientsThatShowKeysLeaveRoomForNewcomers(t *testing.T) {
 		t.Errorf("it counts still, of %d", before)
 	}
 }
-
-func TestClientsThatAreToldWhyTheyMayNotStayAreFew(t *testing.T) {
-	var r refusals
-	var clients []*testLogin
-	var done []func()
-	for range maxRefusals + 2 {
-		c := &testLogin{}
-		clients, done = append(clients, c), append(done, r.begin(c))
-	}
-	if !clients[0].closed || !clients[1].closed || clients[2].closed || r.all.Len() != maxRefusals {
-		t.Errorf("%d are told", r.all.Len())
-	}
-	for _, d := range done {
-		d()
-	}
-	if r.all.Len() != 0 {
-		t.Errorf("%d count after their end", r.all.Len())
-	}
-}

@@ -96,20 +96,22 @@ func (p *Port) serve(conn net.Conn, from netip.Addr, counts *loginConn) {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	visit, err := p.Gateway.VisitBySSH(ctx, client.Permissions.ExtraData[shownKey{}].(gateway.SSHKey))
+	shown := client.Permissions.ExtraData[shownKey{}].(gateway.SSHKey)
+	visit, err := p.Gateway.VisitBySSH(ctx, shown)
 	if err != nil {
-		p.refuse(conn, client, channels, requests, err)
+		of, _ := p.Gateway.SSHCaller(shown) // nobody if the key counts no longer
+		p.refuse(conn, of.Tenant, client, channels, requests, err)
 		return
 	}
 	defer visit.End()
+	caller := visit.Caller()
 	leave, ok := p.enter()
 	if !ok {
 		visit.End()
-		p.refuse(conn, client, channels, requests, errPlaces)
+		p.refuse(conn, caller.Tenant, client, channels, requests, errPlaces)
 		return
 	}
 	defer leave()
-	caller := visit.Caller()
 	log := p.log().With("tenant", caller.Tenant, "key", caller.Key, "from", from, "for", client.User()[:min(len(client.User()), maxLogged)])
 	log.Info("a client was let in")
 	err = p.serverOf(visit, client.User(), log).ServeClient(visit.Valid(), client, channels, requests)
