@@ -164,6 +164,7 @@ func (g *Gateway) addOperations() {
 	g.stdinOperations()
 	g.terminalOperations()
 	g.linkOperations()
+	g.portListOperations()
 	g.statsOperations()
 	g.eventOperations()
 	g.recentOperations()

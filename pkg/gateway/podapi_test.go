@@ -232,7 +232,8 @@ func TestPodapiWakesForWork(t *testing.T) {
 	_, infoErr := c.Info(ctx)
 	_, statsErr := c.Stats(ctx)
 	_, listErr := c.Processes(ctx)
-	for name, err := range map[string]error{"info": infoErr, "stats": statsErr, "list": listErr, "health": c.Healthy(ctx)} {
+	_, _, portsErr := c.Ports(ctx)
+	for name, err := range map[string]error{"info": infoErr, "stats": statsErr, "list": listErr, "ports": portsErr, "health": c.Healthy(ctx)} {
 		if err == nil || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("%s of a sandbox that sleeps: %v", name, err)
 		}

@@ -68,6 +68,8 @@ var podapiMethods = describeStreams(map[string]podapiMethod{
 
 	pb.Ports_Dial_FullMethodName: endless(asks(func(m *pb.DialRequest) asked { return asked{Detail: Detail{Port: int(m.GetOpen().GetPort())}} })),
 
+	pb.Ports_List_FullMethodName: asks(func(*pb.ListPortsRequest) asked { return lookOn }),
+
 	pb.Egress_Serve_FullMethodName: {refused: farEndIsTheGateway},
 	pb.Egress_Carry_FullMethodName: {refused: farEndIsTheGateway},
 

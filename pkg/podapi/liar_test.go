@@ -419,6 +419,10 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		_, err := c.KillStrays(ctx)
 		return err
 	},
+	"Ports/List": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, _, err := c.Ports(ctx)
+		return err
+	},
 	"Ports/Dial":   func(ctx context.Context, c *podapi.Client, _ string) error { return drained(c.Dial(ctx, 80)) },
 	"Egress/Carry": func(ctx context.Context, c *podapi.Client, _ string) error { return drained(c.Carry(ctx, 1)) },
 	"Egress/Serve": func(ctx context.Context, c *podapi.Client, _ string) error {

@@ -269,6 +269,21 @@ var lies = map[string]lie{
 	"Ports/Dial: unknown":          {answer: once(opened(), &pb.DialResponse{})},
 	"Ports/Dial: cut":              {answer: once(opened()), want: podapi.ErrCut},
 
+	"Ports/List: no answer":         {answer: once()},
+	"Ports/List: no port":           {answer: ports(&pb.ListeningPort{})},
+	"Ports/List: port too large":    {answer: ports(&pb.ListeningPort{Port: 65536})},
+	"Ports/List: port twice":        {answer: ports(&pb.ListeningPort{Port: 80}, &pb.ListeningPort{Port: 80})},
+	"Ports/List: out of order":      {answer: ports(&pb.ListeningPort{Port: 81}, &pb.ListeningPort{Port: 80})},
+	"Ports/List: too many":          {answer: parts(1_000_000, 1)},
+	"Ports/List: too many in order": {answer: ports(manyPorts(1001)...)},
+	"Ports/List: many addresses":    {answer: parts(1_000_000, 1, 2)},
+	"Ports/List: no address":        {answer: ports(&pb.ListeningPort{Port: 80, Addresses: []string{ugly}})},
+	"Ports/List: zone for pages":    {answer: ports(&pb.ListeningPort{Port: 80, Addresses: []string{"fe80::1%<script>"}})},
+	"Ports/List: negative process":  {answer: ports(&pb.ListeningPort{Port: 80, Pid: -1})},
+	"Ports/List: long name":         {answer: ports(&pb.ListeningPort{Port: 80, Name: []byte(long)})},
+	"Ports/List: no exec id":        {answer: ports(&pb.ListeningPort{Port: 80, ExecId: ugly})},
+	"Ports/List: long error":        {answer: refusal(codes.Unknown, long)},
+
 	"Egress/Carry: not opened":       {answer: once(&pb.DialResponse{Kind: &pb.DialResponse_End{}})},
 	"Egress/Carry: beyond the limit": {answer: endless(opened(), &pb.DialResponse{Kind: &pb.DialResponse_Data{Data: make([]byte, 1<<20)}})},
 	"Egress/Carry: cut":              {answer: once(opened()), want: podapi.ErrCut},
@@ -281,6 +296,16 @@ var (
 	errNone     = errors.New("no error")       // the call ended before the lie
 	errTooLarge = errors.New("file too large") // EFBIG, for the sake of the platform
 )
+
+// ports is an answer with these ports.
+func ports(list ...*pb.ListeningPort) answer { return once(&pb.ListPortsResponse{Ports: list}) }
+
+func manyPorts(n int) (list []*pb.ListeningPort) {
+	for i := range n {
+		list = append(list, &pb.ListeningPort{Port: uint32(i + 1)})
+	}
+	return list
+}
 
 func info(change func(*pb.InfoResponse)) answer {
 	i := honestInfo()

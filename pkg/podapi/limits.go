@@ -44,6 +44,10 @@ const (
 	maxEntries   = 1 << 18
 	maxProcesses = 1 << 16
 	maxListTexts = 32 << 20
+	// maxPorts, maxPortAddresses and maxProcessName bound a list of ports, as the contract does.
+	maxPorts         = 1000
+	maxPortAddresses = 8
+	maxProcessName   = 64
 )
 
 // The bounds on answers. Agents that keep the contract stay far below them.

@@ -3,8 +3,6 @@ package procfs
 import (
 	"bytes"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 )
 
 // maxMaps is how much of the list of mappings is read: some ten thousand of them.
@@ -13,33 +11,12 @@ const maxMaps = 1 << 20
 // MapsToWrite calls visit with the inode of each file that a process maps so that what it writes to memory gets
 // into the file, as far as the first MiB of its list of mappings tells.
 func (fs *FS) MapsToWrite(pid int, visit func(inode uint64)) error {
-	return fs.with(pathOf(pid, "maps"), func(fd int) error {
-		buf := fs.buffer()
-		defer fs.buffers.Put(buf)
-		rest := 0 // bytes of a line whose end is still to come
-		for read := 0; read < maxMaps; {
-			n, err := retry(func() (int, error) { return unix.Read(fd, buf[rest:]) })
-			if n <= 0 || err != nil {
-				return err
-			}
-			read += n
-			text := buf[:rest+n]
-			for {
-				line, after, whole := bytes.Cut(text, []byte("\n"))
-				if !whole {
-					break
-				}
-				if inode := inodeToWrite(line); inode != 0 {
-					visit(inode)
-				}
-				text = after
-			}
-			if rest = copy(buf[:], text); rest == len(buf) {
-				return nil // no line is as long
-			}
+	_, err := fs.lines(pathOf(pid, "maps"), maxMaps, func(line []byte) {
+		if inode := inodeToWrite(line); inode != 0 {
+			visit(inode)
 		}
-		return nil
 	})
+	return err
 }
 
 // inodeToWrite returns the inode in a line of a list of mappings if it is mapped to write to the file, else 0.

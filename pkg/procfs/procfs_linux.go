@@ -2,13 +2,14 @@
 // module reads files there that belong to other processes, because such a process decides
 // what they hold: its environment may be gigabytes long without a page of memory behind
 // it. So each method reads the beginning of a file, up to 64 KiB, with one system call;
-// MapsToWrite alone reads more, up to a bound of its own.
+// MapsToWrite, Listeners and Sockets read more, each up to a bound.
 //
 // A program that looks for processes by a variable in their environment must put it in
 // front of all others when it starts them.
 package procfs
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"sync"
@@ -107,6 +108,36 @@ func (fs *FS) read(path string, use func(text []byte) error) error {
 		}
 		return use(buf[:n])
 	})
+}
+
+// lines calls visit with each whole line of a file, which is valid until visit returns. It stops reading after most bytes,
+// or at a line that is longer than the buffer, and says then that there is more.
+func (fs *FS) lines(path string, most int, visit func(line []byte)) (more bool, err error) {
+	err = fs.with(path, func(fd int) error {
+		buf := fs.buffer()
+		defer fs.buffers.Put(buf)
+		rest := 0 // bytes of a line whose end is still to come
+		for read := 0; read < most && rest < len(buf); {
+			n, err := retry(func() (int, error) { return unix.Read(fd, buf[rest:]) })
+			if n <= 0 || err != nil {
+				return err
+			}
+			read += n
+			text := buf[:rest+n]
+			for {
+				line, after, whole := bytes.Cut(text, []byte("\n"))
+				if !whole {
+					break
+				}
+				visit(line)
+				text = after
+			}
+			rest = copy(buf[:], text)
+		}
+		more = true
+		return nil
+	})
+	return more, err
 }
 
 func (fs *FS) buffer() *[maxRead]byte {

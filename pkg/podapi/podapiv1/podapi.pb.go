@@ -8637,6 +8637,176 @@ func (x *KillStraysResponse) GetCount() int64 {
 	return 0
 }
 
+type ListPortsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPortsRequest) Reset() {
+	*x = ListPortsRequest{}
+	mi := &file_podapi_proto_msgTypes[113]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPortsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPortsRequest) ProtoMessage() {}
+
+func (x *ListPortsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[113]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPortsRequest.ProtoReflect.Descriptor instead.
+func (*ListPortsRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{113}
+}
+
+type ListPortsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ports are in order, up to 1000.
+	Ports []*ListeningPort `protobuf:"bytes,1,rep,name=ports,proto3" json:"ports,omitempty"`
+	// truncated says that there may be more.
+	Truncated     bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPortsResponse) Reset() {
+	*x = ListPortsResponse{}
+	mi := &file_podapi_proto_msgTypes[114]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPortsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPortsResponse) ProtoMessage() {}
+
+func (x *ListPortsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[114]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPortsResponse.ProtoReflect.Descriptor instead.
+func (*ListPortsResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{114}
+}
+
+func (x *ListPortsResponse) GetPorts() []*ListeningPort {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *ListPortsResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+type ListeningPort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Port  uint32                 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	// addresses are up to 8 IP addresses at which programs listen, such as "127.0.0.1", "0.0.0.0" and "::".
+	Addresses []string `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// pid is the oldest process that has the socket.
+	Pid int64 `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
+	// name is what that process calls itself, up to 64 bytes of any kind.
+	Name []byte `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// exec_id is that of the process that it belongs to, of Processes.List; empty if the agent knows none.
+	ExecId        string `protobuf:"bytes,5,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListeningPort) Reset() {
+	*x = ListeningPort{}
+	mi := &file_podapi_proto_msgTypes[115]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListeningPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListeningPort) ProtoMessage() {}
+
+func (x *ListeningPort) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[115]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListeningPort.ProtoReflect.Descriptor instead.
+func (*ListeningPort) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{115}
+}
+
+func (x *ListeningPort) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *ListeningPort) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *ListeningPort) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *ListeningPort) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *ListeningPort) GetExecId() string {
+	if x != nil {
+		return x.ExecId
+	}
+	return ""
+}
+
 type DialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -8653,7 +8823,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[113]
+	mi := &file_podapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8665,7 +8835,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[113]
+	mi := &file_podapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8678,7 +8848,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{113}
+	return file_podapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -8789,7 +8959,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[114]
+	mi := &file_podapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8801,7 +8971,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[114]
+	mi := &file_podapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8814,7 +8984,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{114}
+	return file_podapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -8921,7 +9091,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[115]
+	mi := &file_podapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8933,7 +9103,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[115]
+	mi := &file_podapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8946,7 +9116,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{115}
+	return file_podapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -8983,7 +9153,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[116]
+	mi := &file_podapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8995,7 +9165,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[116]
+	mi := &file_podapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9008,7 +9178,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{116}
+	return file_podapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -9046,7 +9216,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[117]
+	mi := &file_podapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9058,7 +9228,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[117]
+	mi := &file_podapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9071,7 +9241,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{117}
+	return file_podapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -9089,7 +9259,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[118]
+	mi := &file_podapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9101,7 +9271,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[118]
+	mi := &file_podapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9114,7 +9284,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{118}
+	return file_podapi_proto_rawDescGZIP(), []int{121}
 }
 
 type DialClose struct {
@@ -9125,7 +9295,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[119]
+	mi := &file_podapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9137,7 +9307,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[119]
+	mi := &file_podapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9150,7 +9320,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{119}
+	return file_podapi_proto_rawDescGZIP(), []int{122}
 }
 
 type DialClosed struct {
@@ -9161,7 +9331,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[120]
+	mi := &file_podapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9173,7 +9343,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[120]
+	mi := &file_podapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9186,7 +9356,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{120}
+	return file_podapi_proto_rawDescGZIP(), []int{123}
 }
 
 type EgressServeRequest struct {
@@ -9201,7 +9371,7 @@ type EgressServeRequest struct {
 
 func (x *EgressServeRequest) Reset() {
 	*x = EgressServeRequest{}
-	mi := &file_podapi_proto_msgTypes[121]
+	mi := &file_podapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9213,7 +9383,7 @@ func (x *EgressServeRequest) String() string {
 func (*EgressServeRequest) ProtoMessage() {}
 
 func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[121]
+	mi := &file_podapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9226,7 +9396,7 @@ func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeRequest.ProtoReflect.Descriptor instead.
 func (*EgressServeRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{121}
+	return file_podapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *EgressServeRequest) GetKind() isEgressServeRequest_Kind {
@@ -9271,7 +9441,7 @@ type EgressStart struct {
 
 func (x *EgressStart) Reset() {
 	*x = EgressStart{}
-	mi := &file_podapi_proto_msgTypes[122]
+	mi := &file_podapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9283,7 +9453,7 @@ func (x *EgressStart) String() string {
 func (*EgressStart) ProtoMessage() {}
 
 func (x *EgressStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[122]
+	mi := &file_podapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9296,7 +9466,7 @@ func (x *EgressStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStart.ProtoReflect.Descriptor instead.
 func (*EgressStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{122}
+	return file_podapi_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *EgressStart) GetGeneration() uint64 {
@@ -9327,7 +9497,7 @@ type EgressServeResponse struct {
 
 func (x *EgressServeResponse) Reset() {
 	*x = EgressServeResponse{}
-	mi := &file_podapi_proto_msgTypes[123]
+	mi := &file_podapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9339,7 +9509,7 @@ func (x *EgressServeResponse) String() string {
 func (*EgressServeResponse) ProtoMessage() {}
 
 func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[123]
+	mi := &file_podapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9352,7 +9522,7 @@ func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeResponse.ProtoReflect.Descriptor instead.
 func (*EgressServeResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{123}
+	return file_podapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *EgressServeResponse) GetKind() isEgressServeResponse_Kind {
@@ -9423,7 +9593,7 @@ type EgressServing struct {
 
 func (x *EgressServing) Reset() {
 	*x = EgressServing{}
-	mi := &file_podapi_proto_msgTypes[124]
+	mi := &file_podapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9435,7 +9605,7 @@ func (x *EgressServing) String() string {
 func (*EgressServing) ProtoMessage() {}
 
 func (x *EgressServing) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[124]
+	mi := &file_podapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9448,7 +9618,7 @@ func (x *EgressServing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServing.ProtoReflect.Descriptor instead.
 func (*EgressServing) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{124}
+	return file_podapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *EgressServing) GetPort() uint32 {
@@ -9468,7 +9638,7 @@ type EgressStandby struct {
 
 func (x *EgressStandby) Reset() {
 	*x = EgressStandby{}
-	mi := &file_podapi_proto_msgTypes[125]
+	mi := &file_podapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9480,7 +9650,7 @@ func (x *EgressStandby) String() string {
 func (*EgressStandby) ProtoMessage() {}
 
 func (x *EgressStandby) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[125]
+	mi := &file_podapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9493,7 +9663,7 @@ func (x *EgressStandby) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStandby.ProtoReflect.Descriptor instead.
 func (*EgressStandby) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{125}
+	return file_podapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *EgressStandby) GetGeneration() uint64 {
@@ -9513,7 +9683,7 @@ type EgressConnection struct {
 
 func (x *EgressConnection) Reset() {
 	*x = EgressConnection{}
-	mi := &file_podapi_proto_msgTypes[126]
+	mi := &file_podapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9525,7 +9695,7 @@ func (x *EgressConnection) String() string {
 func (*EgressConnection) ProtoMessage() {}
 
 func (x *EgressConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[126]
+	mi := &file_podapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9538,7 +9708,7 @@ func (x *EgressConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressConnection.ProtoReflect.Descriptor instead.
 func (*EgressConnection) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{126}
+	return file_podapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *EgressConnection) GetId() uint64 {
@@ -10126,7 +10296,17 @@ const file_podapi_proto_rawDesc = "" +
 	"\x0eForgetResponse\"\x13\n" +
 	"\x11KillStraysRequest\"*\n" +
 	"\x12KillStraysResponse\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"\xd4\x01\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\"\x12\n" +
+	"\x10ListPortsRequest\"a\n" +
+	"\x11ListPortsResponse\x12.\n" +
+	"\x05ports\x18\x01 \x03(\v2\x18.podapi.v1.ListeningPortR\x05ports\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\x80\x01\n" +
+	"\rListeningPort\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\rR\x04port\x12\x1c\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
+	"\x03pid\x18\x03 \x01(\x03R\x03pid\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\fR\x04name\x12\x17\n" +
+	"\aexec_id\x18\x05 \x01(\tR\x06execId\"\xd4\x01\n" +
 	"\vDialRequest\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12)\n" +
 	"\x04open\x18\x02 \x01(\v2\x13.podapi.v1.DialOpenH\x00R\x04open\x12&\n" +
@@ -10301,9 +10481,10 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06Signal\x12\x18.podapi.v1.SignalRequest\x1a\x19.podapi.v1.SignalResponse\x12=\n" +
 	"\x06Forget\x12\x18.podapi.v1.ForgetRequest\x1a\x19.podapi.v1.ForgetResponse\x12I\n" +
 	"\n" +
-	"KillStrays\x12\x1c.podapi.v1.KillStraysRequest\x1a\x1d.podapi.v1.KillStraysResponse2D\n" +
+	"KillStrays\x12\x1c.podapi.v1.KillStraysRequest\x1a\x1d.podapi.v1.KillStraysResponse2\x87\x01\n" +
 	"\x05Ports\x12;\n" +
-	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012\x92\x01\n" +
+	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x01\x12A\n" +
+	"\x04List\x12\x1b.podapi.v1.ListPortsRequest\x1a\x1c.podapi.v1.ListPortsResponse2\x92\x01\n" +
 	"\x06Egress\x12J\n" +
 	"\x05Serve\x12\x1d.podapi.v1.EgressServeRequest\x1a\x1e.podapi.v1.EgressServeResponse(\x010\x01\x12<\n" +
 	"\x05Carry\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
@@ -10329,7 +10510,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 127)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 130)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                        // 0: podapi.v1.Class
 	(Enforcement)(0),                  // 1: podapi.v1.Enforcement
@@ -10452,20 +10633,23 @@ var file_podapi_proto_goTypes = []any{
 	(*ForgetResponse)(nil),            // 118: podapi.v1.ForgetResponse
 	(*KillStraysRequest)(nil),         // 119: podapi.v1.KillStraysRequest
 	(*KillStraysResponse)(nil),        // 120: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),               // 121: podapi.v1.DialRequest
-	(*DialResponse)(nil),              // 122: podapi.v1.DialResponse
-	(*DialOpen)(nil),                  // 123: podapi.v1.DialOpen
-	(*DialOpened)(nil),                // 124: podapi.v1.DialOpened
-	(*DialAck)(nil),                   // 125: podapi.v1.DialAck
-	(*DialEnd)(nil),                   // 126: podapi.v1.DialEnd
-	(*DialClose)(nil),                 // 127: podapi.v1.DialClose
-	(*DialClosed)(nil),                // 128: podapi.v1.DialClosed
-	(*EgressServeRequest)(nil),        // 129: podapi.v1.EgressServeRequest
-	(*EgressStart)(nil),               // 130: podapi.v1.EgressStart
-	(*EgressServeResponse)(nil),       // 131: podapi.v1.EgressServeResponse
-	(*EgressServing)(nil),             // 132: podapi.v1.EgressServing
-	(*EgressStandby)(nil),             // 133: podapi.v1.EgressStandby
-	(*EgressConnection)(nil),          // 134: podapi.v1.EgressConnection
+	(*ListPortsRequest)(nil),          // 121: podapi.v1.ListPortsRequest
+	(*ListPortsResponse)(nil),         // 122: podapi.v1.ListPortsResponse
+	(*ListeningPort)(nil),             // 123: podapi.v1.ListeningPort
+	(*DialRequest)(nil),               // 124: podapi.v1.DialRequest
+	(*DialResponse)(nil),              // 125: podapi.v1.DialResponse
+	(*DialOpen)(nil),                  // 126: podapi.v1.DialOpen
+	(*DialOpened)(nil),                // 127: podapi.v1.DialOpened
+	(*DialAck)(nil),                   // 128: podapi.v1.DialAck
+	(*DialEnd)(nil),                   // 129: podapi.v1.DialEnd
+	(*DialClose)(nil),                 // 130: podapi.v1.DialClose
+	(*DialClosed)(nil),                // 131: podapi.v1.DialClosed
+	(*EgressServeRequest)(nil),        // 132: podapi.v1.EgressServeRequest
+	(*EgressStart)(nil),               // 133: podapi.v1.EgressStart
+	(*EgressServeResponse)(nil),       // 134: podapi.v1.EgressServeResponse
+	(*EgressServing)(nil),             // 135: podapi.v1.EgressServing
+	(*EgressStandby)(nil),             // 136: podapi.v1.EgressStandby
+	(*EgressConnection)(nil),          // 137: podapi.v1.EgressConnection
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -10546,89 +10730,92 @@ var file_podapi_proto_depIdxs = []int32{
 	114, // 75: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
 	113, // 76: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
 	110, // 77: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	123, // 78: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	125, // 79: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	126, // 80: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	127, // 81: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	124, // 82: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	125, // 83: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	126, // 84: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	128, // 85: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
-	130, // 86: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
-	132, // 87: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
-	133, // 88: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
-	134, // 89: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
-	11,  // 90: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	19,  // 91: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	17,  // 92: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
-	41,  // 93: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	43,  // 94: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	47,  // 95: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	54,  // 96: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	59,  // 97: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	62,  // 98: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	64,  // 99: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	66,  // 100: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	68,  // 101: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	70,  // 102: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	72,  // 103: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	74,  // 104: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	79,  // 105: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	84,  // 106: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	89,  // 107: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	94,  // 108: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	98,  // 109: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	111, // 110: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	115, // 111: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	117, // 112: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	119, // 113: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	121, // 114: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	129, // 115: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
-	121, // 116: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
-	22,  // 117: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	26,  // 118: podapi.v1.Checkpoints.Create:input_type -> podapi.v1.CreateCheckpointRequest
-	28,  // 119: podapi.v1.Checkpoints.List:input_type -> podapi.v1.ListCheckpointsRequest
-	31,  // 120: podapi.v1.Checkpoints.Remove:input_type -> podapi.v1.RemoveCheckpointRequest
-	33,  // 121: podapi.v1.Checkpoints.Diff:input_type -> podapi.v1.DiffCheckpointsRequest
-	37,  // 122: podapi.v1.Checkpoints.Restore:input_type -> podapi.v1.RestoreCheckpointRequest
-	12,  // 123: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	20,  // 124: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	18,  // 125: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
-	42,  // 126: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	44,  // 127: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	49,  // 128: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	57,  // 129: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	61,  // 130: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	63,  // 131: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	65,  // 132: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	67,  // 133: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	69,  // 134: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	71,  // 135: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	73,  // 136: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	75,  // 137: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	80,  // 138: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	87,  // 139: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	92,  // 140: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	95,  // 141: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	105, // 142: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	112, // 143: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	116, // 144: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	118, // 145: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	120, // 146: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	122, // 147: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	131, // 148: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
-	122, // 149: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
-	23,  // 150: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	27,  // 151: podapi.v1.Checkpoints.Create:output_type -> podapi.v1.CreateCheckpointResponse
-	29,  // 152: podapi.v1.Checkpoints.List:output_type -> podapi.v1.ListCheckpointsResponse
-	32,  // 153: podapi.v1.Checkpoints.Remove:output_type -> podapi.v1.RemoveCheckpointResponse
-	34,  // 154: podapi.v1.Checkpoints.Diff:output_type -> podapi.v1.DiffCheckpointsResponse
-	38,  // 155: podapi.v1.Checkpoints.Restore:output_type -> podapi.v1.RestoreCheckpointResponse
-	123, // [123:156] is the sub-list for method output_type
-	90,  // [90:123] is the sub-list for method input_type
-	90,  // [90:90] is the sub-list for extension type_name
-	90,  // [90:90] is the sub-list for extension extendee
-	0,   // [0:90] is the sub-list for field type_name
+	123, // 78: podapi.v1.ListPortsResponse.ports:type_name -> podapi.v1.ListeningPort
+	126, // 79: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	128, // 80: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	129, // 81: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	130, // 82: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	127, // 83: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	128, // 84: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	129, // 85: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	131, // 86: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	133, // 87: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
+	135, // 88: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
+	136, // 89: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
+	137, // 90: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
+	11,  // 91: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	19,  // 92: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	17,  // 93: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	41,  // 94: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	43,  // 95: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	47,  // 96: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	54,  // 97: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	59,  // 98: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	62,  // 99: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	64,  // 100: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	66,  // 101: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	68,  // 102: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	70,  // 103: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	72,  // 104: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	74,  // 105: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	79,  // 106: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	84,  // 107: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	89,  // 108: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	94,  // 109: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	98,  // 110: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	111, // 111: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	115, // 112: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	117, // 113: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	119, // 114: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	124, // 115: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	121, // 116: podapi.v1.Ports.List:input_type -> podapi.v1.ListPortsRequest
+	132, // 117: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
+	124, // 118: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
+	22,  // 119: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	26,  // 120: podapi.v1.Checkpoints.Create:input_type -> podapi.v1.CreateCheckpointRequest
+	28,  // 121: podapi.v1.Checkpoints.List:input_type -> podapi.v1.ListCheckpointsRequest
+	31,  // 122: podapi.v1.Checkpoints.Remove:input_type -> podapi.v1.RemoveCheckpointRequest
+	33,  // 123: podapi.v1.Checkpoints.Diff:input_type -> podapi.v1.DiffCheckpointsRequest
+	37,  // 124: podapi.v1.Checkpoints.Restore:input_type -> podapi.v1.RestoreCheckpointRequest
+	12,  // 125: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	20,  // 126: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	18,  // 127: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	42,  // 128: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	44,  // 129: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	49,  // 130: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	57,  // 131: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	61,  // 132: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	63,  // 133: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	65,  // 134: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	67,  // 135: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	69,  // 136: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	71,  // 137: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	73,  // 138: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	75,  // 139: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	80,  // 140: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	87,  // 141: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	92,  // 142: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	95,  // 143: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	105, // 144: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	112, // 145: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	116, // 146: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	118, // 147: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	120, // 148: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	125, // 149: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	122, // 150: podapi.v1.Ports.List:output_type -> podapi.v1.ListPortsResponse
+	134, // 151: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
+	125, // 152: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
+	23,  // 153: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	27,  // 154: podapi.v1.Checkpoints.Create:output_type -> podapi.v1.CreateCheckpointResponse
+	29,  // 155: podapi.v1.Checkpoints.List:output_type -> podapi.v1.ListCheckpointsResponse
+	32,  // 156: podapi.v1.Checkpoints.Remove:output_type -> podapi.v1.RemoveCheckpointResponse
+	34,  // 157: podapi.v1.Checkpoints.Diff:output_type -> podapi.v1.DiffCheckpointsResponse
+	38,  // 158: podapi.v1.Checkpoints.Restore:output_type -> podapi.v1.RestoreCheckpointResponse
+	125, // [125:159] is the sub-list for method output_type
+	91,  // [91:125] is the sub-list for method input_type
+	91,  // [91:91] is the sub-list for extension type_name
+	91,  // [91:91] is the sub-list for extension extendee
+	0,   // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -10710,24 +10897,24 @@ func file_podapi_proto_init() {
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[113].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[116].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[114].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[117].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
 		(*DialResponse_End)(nil),
 		(*DialResponse_Closed)(nil),
 	}
-	file_podapi_proto_msgTypes[121].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[124].OneofWrappers = []any{
 		(*EgressServeRequest_Start)(nil),
 	}
-	file_podapi_proto_msgTypes[123].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[126].OneofWrappers = []any{
 		(*EgressServeResponse_Serving)(nil),
 		(*EgressServeResponse_Standby)(nil),
 		(*EgressServeResponse_Connection)(nil),
@@ -10738,7 +10925,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   127,
+			NumMessages:   130,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -1261,6 +1261,7 @@ var Processes_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	Ports_Dial_FullMethodName = "/podapi.v1.Ports/Dial"
+	Ports_List_FullMethodName = "/podapi.v1.Ports/List"
 )
 
 // PortsClient is the client API for Ports service.
@@ -1284,6 +1285,10 @@ type PortsClient interface {
 	// Egress.Carry has the same messages: one code carries both.
 	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Dial(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error)
+	// List lists the ports at which programs of the sandbox listen, where Dial reaches them: not the agent's own, and
+	// none of others that share the sandbox's network. A program whose descriptors the agent may not see is missing,
+	// such as another user's. Offered with the capability "port-list".
+	List(ctx context.Context, in *ListPortsRequest, opts ...grpc.CallOption) (*ListPortsResponse, error)
 }
 
 type portsClient struct {
@@ -1307,6 +1312,16 @@ func (c *portsClient) Dial(ctx context.Context, opts ...grpc.CallOption) (grpc.B
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Ports_DialClient = grpc.BidiStreamingClient[DialRequest, DialResponse]
 
+func (c *portsClient) List(ctx context.Context, in *ListPortsRequest, opts ...grpc.CallOption) (*ListPortsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPortsResponse)
+	err := c.cc.Invoke(ctx, Ports_List_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PortsServer is the server API for Ports service.
 // All implementations must embed UnimplementedPortsServer
 // for forward compatibility.
@@ -1328,6 +1343,10 @@ type PortsServer interface {
 	// Egress.Carry has the same messages: one code carries both.
 	// buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
 	Dial(grpc.BidiStreamingServer[DialRequest, DialResponse]) error
+	// List lists the ports at which programs of the sandbox listen, where Dial reaches them: not the agent's own, and
+	// none of others that share the sandbox's network. A program whose descriptors the agent may not see is missing,
+	// such as another user's. Offered with the capability "port-list".
+	List(context.Context, *ListPortsRequest) (*ListPortsResponse, error)
 	mustEmbedUnimplementedPortsServer()
 }
 
@@ -1340,6 +1359,9 @@ type UnimplementedPortsServer struct{}
 
 func (UnimplementedPortsServer) Dial(grpc.BidiStreamingServer[DialRequest, DialResponse]) error {
 	return status.Error(codes.Unimplemented, "method Dial not implemented")
+}
+func (UnimplementedPortsServer) List(context.Context, *ListPortsRequest) (*ListPortsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method List not implemented")
 }
 func (UnimplementedPortsServer) mustEmbedUnimplementedPortsServer() {}
 func (UnimplementedPortsServer) testEmbeddedByValue()               {}
@@ -1369,13 +1391,36 @@ func _Ports_Dial_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Ports_DialServer = grpc.BidiStreamingServer[DialRequest, DialResponse]
 
+func _Ports_List_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPortsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PortsServer).List(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Ports_List_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PortsServer).List(ctx, req.(*ListPortsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Ports_ServiceDesc is the grpc.ServiceDesc for Ports service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Ports_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "podapi.v1.Ports",
 	HandlerType: (*PortsServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "List",
+			Handler:    _Ports_List_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Dial",

@@ -62,7 +62,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 
 // capabilities are what the agent offers beyond the first version of the contract.
 func (a *Agent) capabilities() []string {
-	list := []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner", "stats", "egress"}
+	list := []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner", "stats", "egress", "port-list"}
 	if a.checkpoints.store != nil {
 		list = append(list, "checkpoints")
 	}

@@ -62,7 +62,7 @@ func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 func asksOnly(method string) bool {
 	switch method {
 	case pb.Agent_Info_FullMethodName, pb.Agent_Stats_FullMethodName, pb.Processes_List_FullMethodName,
-		pb.Ports_Dial_FullMethodName, pb.Egress_Serve_FullMethodName, pb.Egress_Carry_FullMethodName:
+		pb.Ports_Dial_FullMethodName, pb.Ports_List_FullMethodName, pb.Egress_Serve_FullMethodName, pb.Egress_Carry_FullMethodName:
 		return true
 	}
 	return isHealth(method)

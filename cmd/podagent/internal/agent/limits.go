@@ -28,6 +28,8 @@ const (
 	// server's, some stacks and a first window. If all of them are stuck, that is
 	// 64 MiB with the memory that they share.
 	maxConnections = 512
+	// maxProcessName bounds the name of a process that listens at a port, as the contract does, in bytes.
+	maxProcessName = 64
 	// The agent looks each presencePeriod whether the program at the other end of a connection is
 	// there. When it is not, others may take what it sent before, as long as they take something
 	// in mostStalls periods.

@@ -120,6 +120,17 @@ const (
 	// changes a dozen modes.
 	maxSequence = 64
 
+	// maxListeners is how many ports a list of those that listen has: far more than a sandbox has servers. A
+	// server has one or two addresses, and listenerAddresses of them are told.
+	maxListeners      = 1000
+	listenerAddresses = 8
+	// scannedDescriptors bounds the descriptors that one such list looks at, at a microsecond or two each, and
+	// processDescriptors those of a process, so that one with many hides few others. ownDescriptors are more
+	// than an agent has.
+	scannedDescriptors = 1 << 17
+	processDescriptors = 1 << 14
+	ownDescriptors     = 1 << 20
+
 	// reapPause is how long an orphan that has ended may stay. A shell makes many,
 	// and nobody notices the pause that saves a look for each. It is also how long
 	// the reaper waits for an owner whose child is in the way.

@@ -41,6 +41,8 @@ type Manager struct {
 	// processLimit bounds how many processes there can be, if resource limits do.
 	processLimit []spawn.Limit
 
+	listening sync.Mutex // held for a scan of the sockets that listen
+
 	mu      sync.Mutex
 	entries map[string]*entry
 	running int

@@ -256,6 +256,11 @@ async function stats() {
   assert.ok(Math.abs(Date.parse(used.time) - Date.now()) < 3_600_000);
 }
 
+async function ports() {
+  const { ports } = await want(200, client.GET("/api/v1/sandboxes/{id}/ports", { params: { path } }));
+  assert.deepEqual(ports, []);
+}
+
 async function links() {
   const link = await want(200, client.POST("/api/v1/sandboxes/{id}/ports/{port}/link", { params: { path: { id, port: 8000 } }, body: {} }));
   assert.equal(new URL(link.url).hostname, "8000-job-1--acme.sandboxes.test");
@@ -321,6 +326,7 @@ await watches();
 await commands();
 await input();
 await terminals();
+await ports();
 await links();
 await stats();
 await records();
