@@ -21,6 +21,9 @@ one if it exists, and leaves it there.
 With --dialect claude-code the tools have the names, parameters and answers of those of
 Claude Code: an agent of the Claude Agent SDK then works in the sandbox with toolAliases.
 
+With --checkpoint-tools there are tools by which the model keeps states of the workdir, and
+goes back to them: Checkpoint, Checkpoints, Diff and Restore.
+
 With the kubernetes backend, mcp first checks what sandboxes need, as "orchestrator
 doctor" does but without making a pod. If something necessary is missing, mcp says
 what to do and exits. Anything else is a warning on standard error.

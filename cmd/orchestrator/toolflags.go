@@ -20,12 +20,13 @@ import (
 // toolFlags say which tools there are besides [tools.Coding], as what a model knows
 // them, and which secrets commands get.
 type toolFlags struct {
-	dialect  flagvalue.Choice
-	commands flagvalue.Commands
-	given    []string // of --secret
-	secrets  map[string]secret.Provider
-	redact   map[string]secret.Provider // credentials of the way out
-	flag     *pflag.Flag                // --secret
+	dialect     flagvalue.Choice
+	commands    flagvalue.Commands
+	checkpoints bool
+	given       []string // of --secret
+	secrets     map[string]secret.Provider
+	redact      map[string]secret.Provider // credentials of the way out
+	flag        *pflag.Flag                // --secret
 }
 
 const secretHelp = "give commands the secret NAME in their environment, and remove it from their output: `NAME=env:VARIABLE|file:FILE` reads it here; may be repeated"
@@ -37,10 +38,11 @@ func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
 		f.flag = cmd.Flags().Lookup("secret")
 	}
+	cmd.Flags().BoolVar(&f.checkpoints, "checkpoint-tools", false, "add the tools Checkpoint, Checkpoints, Diff and Restore, by which a model keeps states of the workdir and goes back to them")
 	f.dialect = flagvalue.NewChoice(tools.Dialects()...)
 	cmd.Flags().Var(&f.dialect, "dialect", "give the tools the names, parameters and answers of podagent, or of another agent that models are trained with")
 	_ = cmd.RegisterFlagCompletionFunc("dialect", f.dialect.Complete) // the flag is there
-	settings.Mark(cmd.Flags(), "command", "dialect", "secret")
+	settings.Mark(cmd.Flags(), "checkpoint-tools", "command", "dialect", "secret")
 }
 
 // check returns what is wrong with the flags, and tries to get the secrets.
@@ -99,6 +101,9 @@ func secretFrom(text string) (secret.Provider, error) {
 // tools returns all tools.
 func (f *toolFlags) tools() []tools.Tool {
 	all := tools.Coding()
+	if f.checkpoints {
+		all = append(all, tools.Checkpointing()...)
+	}
 	for _, c := range f.commands {
 		all = append(all, c)
 	}

@@ -73,6 +73,9 @@ const (
 	// killGrace is the time between TERM and KILL for a background command, and
 	// killWait how long BashKill waits for its end after KILL.
 	killGrace, killWait = 2 * time.Second, 5 * time.Second
+	// maxPoints is how many checkpoints a model is told of. shownID is how many digits of an id it is told: 64
+	// bits, which nobody finds another checkpoint for.
+	maxPoints, shownID = 50, 16
 	// maxStepName bounds the name of a checkpoint in bytes, as the agent does.
 	maxStepName = 200
 	// maxFrontMatter is how many lines of a skill are read for its front matter:

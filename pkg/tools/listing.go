@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,8 @@ type listing struct {
 	unread  int      // number of things that could not be read
 	skipped []string // the first maxSaid of them, with reasons
 	notes   []string
+	// narrower says how to get less; empty means by a narrower pattern.
+	narrower string
 }
 
 // add adds a line, and reports whether it fits. If not, the caller stops.
@@ -69,7 +72,7 @@ func (l *listing) result(none string) Result {
 // remarks returns the notes, each in a line.
 func (l *listing) remarks() string {
 	if l.full {
-		l.note("truncated at %d KiB: there is more. Make the pattern narrower", MaxText>>10)
+		l.note("truncated at %d KiB: there is more. %s", MaxText>>10, cmp.Or(l.narrower, "Make the pattern narrower"))
 	}
 	if l.unread > 0 {
 		more := ""

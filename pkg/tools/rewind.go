@@ -255,6 +255,8 @@ func (b *bound) mayChange() bool {
 	switch b.tool.(type) {
 	case BashOutput, *BashOutput:
 		return true
+	case Checkpoint, *Checkpoint:
+		return false
 	}
 	return !b.spec.ReadOnly
 }

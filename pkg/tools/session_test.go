@@ -36,7 +36,7 @@ func TestSetsOfTools(t *testing.T) {
 
 // every returns all tools, with one of each way to have one of one's own.
 func every() []tools.Tool {
-	return append(tools.Coding(), tools.Command{Path: "gh"}, weather())
+	return append(append(tools.Coding(), tools.Checkpointing()...), tools.Command{Path: "gh"}, weather())
 }
 
 func weather() tools.Tool {
