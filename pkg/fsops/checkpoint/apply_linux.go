@@ -15,6 +15,7 @@ var (
 	errOlder    = errors.New("it is older than the checkpoint, which lacks it")
 	errMounted  = errors.New("something is mounted there")
 	errInUse    = errors.New("there are files in it that stay")
+	errUnstored = errors.New("no checkpoint has what is there, and there is no room for one")
 )
 
 // staged returns a name for a file that waits for its own.
@@ -39,11 +40,10 @@ func (r *restorer) remove(parent int, path, name string, e *entry) error {
 		return gone(err)
 	}
 	if err := r.mustBeKnown(parent, aside, e); err != nil {
-		back := rename(parent, aside, name, unix.RENAME_NOREPLACE)
-		if errors.Is(back, unix.EEXIST) { // somebody has put another one there meanwhile
-			back = unix.Unlinkat(parent, aside, 0)
+		if back := rename(parent, aside, name, unix.RENAME_NOREPLACE); back != nil {
+			err = fmt.Errorf("%w, and it is called %s now: %w", err, aside, back)
 		}
-		return errors.Join(err, back)
+		return err
 	}
 	r.changed++
 	return unix.Unlinkat(parent, aside, 0)
@@ -73,7 +73,7 @@ func (r *restorer) removeDir(parent int, path, name string, e *entry) error {
 	}
 	switch err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); {
 	case errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST):
-		return errors.Join(errInUse, r.describe(parent, name, e))
+		return errors.Join(errInUse, r.describe(fd, path, e))
 	case err != nil:
 		return gone(err)
 	}
@@ -117,8 +117,8 @@ func (r *restorer) mustBeKnown(parent int, name string, e *entry) error {
 }
 
 func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) error {
-	rec, ok := r.index[st.Ino]
-	if !ok || rec.bytes != int64(st.Size) || rec.mtime != nanos(st.Mtime) {
+	rec := r.present.index.find(inodeID{deviceOf(st), st.Ino})
+	if rec == nil || rec.bytes != int64(st.Size) || rec.mtime != nanos(st.Mtime) {
 		return errMoved
 	}
 	// Whoever writes in place can also set the time back, so only the content tells.
@@ -150,7 +150,7 @@ func (r *restorer) make(parent int, path, name string, e *entry) error {
 		r.links = append(r.links, link{path: path, target: e.target})
 		return nil
 	}
-	staged, err := r.stage(parent, e)
+	staged, err := r.stage(parent, path, e)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
 		return err
 	}
 	r.changed++
-	return r.describe(parent, name, e)
+	return r.describe(fd, path, e)
 }
 
 // replace puts a file in the place of another one.
@@ -196,7 +196,7 @@ func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
 		r.links = append(r.links, link{path: path, target: eb.target, present: ea})
 		return nil
 	}
-	staged, err := r.stage(parent, eb)
+	staged, err := r.stage(parent, path, eb)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +26,8 @@ func (s *Store) Remove(ctx context.Context, id ID) error {
 }
 
 // limit drops the oldest checkpoints if there are too many, some more than it must, so that it is
-// not needed again soon. It never drops the one that was just made.
-func (s *Store) limit(ctx context.Context, newest ID) error {
+// not needed again soon. It never drops those that were just used.
+func (s *Store) limit(ctx context.Context, used ...ID) error {
 	list, err := s.list()
 	if err != nil || len(list) <= s.opts.Max {
 		return err
@@ -36,7 +37,7 @@ func (s *Store) limit(ctx context.Context, newest ID) error {
 		if len(list) <= keep {
 			break
 		}
-		if c.ID == newest {
+		if slices.Contains(used, c.ID) {
 			continue
 		}
 		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
@@ -103,10 +104,28 @@ func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
 		return nil, err
 	}
 	reached := map[Hash]struct{}{}
-	var visit func(h Hash) error
-	visit = func(h Hash) error {
+	for _, c := range list {
+		m, err := s.manifest(c.ID)
+		if err == nil {
+			err = s.reach(ctx, m.root().hash, reached)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return reached, nil
+}
+
+// maxReached bounds what a collection has in memory: a gigabyte, as a scan.
+const maxReached = 16 << 20
+
+// reach adds a directory and all below it. Directories that somebody has forged may be of any depth.
+func (s *Store) reach(ctx context.Context, root Hash, reached map[Hash]struct{}) error {
+	for todo := []Hash{root}; len(todo) > 0; {
+		h := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
 		if _, ok := reached[h]; ok {
-			return ctx.Err()
+			continue
 		}
 		reached[h] = struct{}{}
 		t, err := s.objects.tree(h)
@@ -118,23 +137,17 @@ func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
 			case regular:
 				reached[t[i].hash] = struct{}{}
 			case directory:
-				if err := visit(t[i].hash); err != nil {
-					return err
-				}
+				todo = append(todo, t[i].hash)
 			}
 		}
-		return nil
-	}
-	for _, c := range list {
-		m, err := s.manifest(c.ID)
-		if err == nil {
-			err = visit(m.root().hash)
+		if len(reached)+len(todo) > maxReached {
+			return fmt.Errorf("%w: the store has more than %d objects", ErrTooLarge, maxReached)
 		}
-		if err != nil {
-			return nil, err
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
-	return reached, nil
+	return nil
 }
 
 // sweep removes the objects that are not kept, and counts the others.

@@ -46,21 +46,23 @@ func both(a, b tree) iter.Seq2[*entry, *entry] {
 	}
 }
 
-// find returns the entry that a directory's object has for a path.
+// find returns the entry of the file that a hard link names, below a directory's object.
 func (o *objects) find(h Hash, path string) (*entry, error) {
-	first, rest, deeper := strings.Cut(path, "/")
-	t, err := o.tree(h)
-	if err != nil {
-		return nil, err
+	for at := path; ; {
+		first, rest, deeper := strings.Cut(at, "/")
+		t, err := o.tree(h)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(t, func(e entry) bool { return e.name == first })
+		switch {
+		case i < 0 || deeper && t[i].kind != directory || !deeper && (t[i].kind == hardLink || t[i].kind == directory):
+			return nil, fmt.Errorf("%w: a hard link to %q, which is not there", ErrCorrupt, path)
+		case !deeper:
+			return &t[i], nil
+		}
+		h, at = t[i].hash, rest
 	}
-	i := slices.IndexFunc(t, func(e entry) bool { return e.name == first })
-	switch {
-	case i < 0 || t[i].kind == hardLink, deeper && t[i].kind != directory:
-		return nil, fmt.Errorf("%w: a hard link to %q, which is not there", ErrCorrupt, path)
-	case deeper:
-		return o.find(t[i].hash, rest)
-	}
-	return &t[i], nil
 }
 
 func nameOf(a, b *entry) string {
@@ -71,37 +73,55 @@ func nameOf(a, b *entry) string {
 }
 
 // compare calls visit for what differs between two directories and below them: directories before what is in
-// them. One of the entries is nil where there is nothing.
-func (o *objects) compare(ctx context.Context, path string, a, b Hash, visit func(path string, a, b *entry) error) error {
-	if err := ctx.Err(); err != nil || a == b {
+// them. One of the entries is nil where there is nothing. Directories that no scan can have made, since they are too deep
+// or too many, are [ErrCorrupt]: a few objects that name each other could have more of them than any disk.
+func (o *objects) compare(ctx context.Context, a, b Hash, visit func(path string, a, b *entry) error) error {
+	c := &comparison{ctx: ctx, objects: o, visit: visit}
+	return c.dirs("", a, b, 0)
+}
+
+// A comparison is one that is under way.
+type comparison struct {
+	ctx     context.Context
+	objects *objects
+	visit   func(path string, a, b *entry) error
+	entries int
+}
+
+func (c *comparison) dirs(path string, a, b Hash, depth int) error {
+	if err := c.ctx.Err(); err != nil || a == b {
 		return err
 	}
-	ta, err := o.treeOrNone(a)
+	ta, err := c.objects.treeOrNone(a)
 	if err != nil {
 		return err
 	}
-	tb, err := o.treeOrNone(b)
+	tb, err := c.objects.treeOrNone(b)
 	if err != nil {
 		return err
+	}
+	if c.entries += len(ta) + len(tb); c.entries > 2*maxEntries || depth > maxDepth {
+		return fmt.Errorf("%w: it has more directories than a tree can have", ErrCorrupt)
 	}
 	for ea, eb := range both(ta, tb) {
 		if ea != nil && eb != nil && same(ea, eb) {
 			continue
 		}
 		p := join(path, nameOf(ea, eb))
-		if err := visit(p, ea, eb); err != nil {
+		if err := c.visit(p, ea, eb); err != nil {
 			return err
 		}
-		var ha, hb Hash
-		if ea != nil && ea.kind == directory {
-			ha = ea.hash
-		}
-		if eb != nil && eb.kind == directory {
-			hb = eb.hash
-		}
-		if err := o.compare(ctx, p, ha, hb, visit); err != nil {
+		if err := c.dirs(p, below(ea), below(eb), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// below returns the object of a directory, and a zero hash for what is none.
+func below(e *entry) Hash {
+	if e == nil || e.kind != directory {
+		return Hash{}
+	}
+	return e.hash
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // Diff yields what differs between checkpoint a and checkpoint b, or, if b is empty, what is in the tree now, but for what
@@ -50,23 +52,33 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 	if err != nil {
 		return err
 	}
-	return s.objects.compare(ctx, "", from.root().hash, to.root().hash, each)
+	return s.objects.compare(ctx, from.root().hash, to.root().hash, each)
 }
 
 // diffNow compares a checkpoint with the tree. It stores nothing.
 func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *entry, *entry) error) error {
-	now := newObjects(s.dir)
-	now.hashOnly, now.trees = true, map[Hash][]byte{}
-	defer now.packs.use()()
 	exclude, err := excluded(from.Exclude)
 	if err != nil {
 		return err
 	}
-	found, _, err := s.scan(ctx, now, exclude)
+	now, found, done, err := s.look(ctx, exclude)
 	if err != nil {
 		return err
 	}
-	return now.compare(ctx, "", from.root().hash, found.tree, each)
+	defer done()
+	return now.compare(ctx, from.root().hash, found.tree, each)
+}
+
+// look scans the tree and stores nothing. The objects that it returns are those of the store, and besides them the
+// directories that it found. They are of use until done is called.
+func (s *Store) look(ctx context.Context, exclude globs.Set) (now *objects, f *found, done func(), err error) {
+	now = newObjects(s.dir)
+	now.hashOnly, now.trees = true, map[Hash][]byte{}
+	done = now.packs.use()
+	if f, err = s.scan(ctx, now, exclude); err != nil {
+		done()
+	}
+	return now, f, done, err
 }
 
 func differenceOf(path string, a, b *entry) Difference {

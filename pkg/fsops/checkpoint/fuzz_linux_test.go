@@ -27,7 +27,7 @@ func FuzzObjects(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(sparse.Bytes())
-	f.Add((&index{boot: "b", records: []record{{inode: 1}}}).encode())
+	f.Add((&index{boot: "b", records: []record{{inodeID: inodeID{1, 2}}}}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tree, err := decodeTree(b); err == nil && !bytes.Equal(tree.encode(nil), b) {
 			t.Errorf("%q is another directory than %+v", b, tree)

@@ -17,12 +17,16 @@ type index struct {
 	boot    string
 	records []record // in the order of the scan
 	next    int      // the record that is likely to be asked for next
-	byInode map[uint64]int
+	byInode map[inodeID]int
 }
+
+// An inodeID names a file. One tree may have files of several devices, such as those of layers or
+// subvolumes, which use the same numbers.
+type inodeID struct{ dev, inode uint64 }
 
 // A record is what an index has of a file or directory.
 type record struct {
-	inode               uint64
+	inodeID
 	ctime, mtime, bytes int64
 	hash                Hash
 	flags               byte
@@ -32,26 +36,26 @@ type record struct {
 const racy = 1 << 7
 
 const (
-	indexHeader = "podagent index 1\n"
-	recordSize  = 8 + 8 + 8 + 8 + sha256.Size + 1
+	indexHeader = "podagent index 2\n"
+	recordSize  = 8 + 8 + 8 + 8 + 8 + sha256.Size + 1
 	maxBoot     = 64
 	// maxIndexSize is that of an index of as many files as there may be.
 	maxIndexSize = maxEntries*recordSize + 1024
 )
 
-// find returns the record of an inode, nil if there is none.
-func (x *index) find(inode uint64) *record {
-	if x.next < len(x.records) && x.records[x.next].inode == inode {
+// find returns the record of a file, nil if there is none.
+func (x *index) find(id inodeID) *record {
+	if x.next < len(x.records) && x.records[x.next].inodeID == id {
 		x.next++
 		return &x.records[x.next-1]
 	}
 	if x.byInode == nil {
-		x.byInode = make(map[uint64]int, len(x.records))
+		x.byInode = make(map[inodeID]int, len(x.records))
 		for i := range x.records {
-			x.byInode[x.records[i].inode] = i
+			x.byInode[x.records[i].inodeID] = i
 		}
 	}
-	i, ok := x.byInode[inode]
+	i, ok := x.byInode[id]
 	if !ok {
 		return nil
 	}
@@ -64,6 +68,7 @@ func (x *index) encode() []byte {
 	b = appendText(b, x.boot[:min(len(x.boot), maxBoot)])
 	for i := range x.records {
 		r := &x.records[i]
+		b = binary.LittleEndian.AppendUint64(b, r.dev)
 		b = binary.LittleEndian.AppendUint64(b, r.inode)
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.ctime))
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.mtime))
@@ -92,13 +97,13 @@ func decodeIndex(b []byte) (*index, error) {
 	x.records = make([]record, 0, len(d.rest)/recordSize)
 	for b := d.rest; len(b) > 0; b = b[recordSize:] {
 		r := record{
-			inode: binary.LittleEndian.Uint64(b),
-			ctime: int64(binary.LittleEndian.Uint64(b[8:])),
-			mtime: int64(binary.LittleEndian.Uint64(b[16:])),
-			bytes: int64(binary.LittleEndian.Uint64(b[24:])),
-			flags: b[recordSize-1],
+			inodeID: inodeID{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])},
+			ctime:   int64(binary.LittleEndian.Uint64(b[16:])),
+			mtime:   int64(binary.LittleEndian.Uint64(b[24:])),
+			bytes:   int64(binary.LittleEndian.Uint64(b[32:])),
+			flags:   b[recordSize-1],
 		}
-		copy(r.hash[:], b[32:])
+		copy(r.hash[:], b[40:])
 		x.records = append(x.records, r)
 	}
 	return x, nil

@@ -9,12 +9,12 @@ import (
 )
 
 // findLinks adds the further names of files whose first names were made anew.
-func (r *restorer) findLinks(path string, h Hash) error {
+func (r *restorer) findLinks(h Hash) error {
 	pending := map[string]bool{}
 	for _, l := range r.links {
 		pending[l.path] = true
 	}
-	return r.s.objects.compare(noContext, path, Hash{}, h, func(p string, _, e *entry) error {
+	return r.objects.compare(noContext, Hash{}, h, func(p string, _, e *entry) error {
 		if e.kind == hardLink && r.again[e.target] && !pending[p] && r.scope.covers(p) {
 			present := *e
 			r.links = append(r.links, link{path: p, target: e.target, present: &present})
@@ -77,7 +77,7 @@ func (r *restorer) link(root int, l link) (err error) {
 
 // copyInstead makes a further name of a file that is not restored a file of its own, with the same content.
 func (r *restorer) copyInstead(root int, l link) error {
-	e, err := r.s.objects.find(r.target.root().hash, l.target)
+	e, err := r.objects.find(r.target.root().hash, l.target)
 	if err != nil {
 		return err
 	}

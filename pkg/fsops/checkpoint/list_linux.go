@@ -3,12 +3,15 @@ package checkpoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // List returns the checkpoints, the oldest first, without LeftOut and Moving. Manifests that are damaged are left out.
@@ -32,16 +35,31 @@ func (s *Store) list() ([]Checkpoint, error) {
 		if err != nil {
 			continue
 		}
-		if m, err := s.manifest(id); err == nil {
-			c := m.describe(id)
-			c.LeftOut, c.Moving = nil, nil
-			list = append(list, c)
+		m, err := s.manifest(id)
+		if isLack(err) { // what it has must not go for that
+			return nil, err
 		}
+		if err != nil {
+			continue
+		}
+		c := m.describe(id)
+		c.LeftOut, c.Moving = nil, nil
+		list = append(list, c)
 	}
 	slices.SortFunc(list, func(a, b Checkpoint) int {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(string(a.ID), string(b.ID)))
 	})
 	return list, nil
+}
+
+// isLack reports whether an error tells of a lack that passes, or of the disk, and nothing of the file.
+func isLack(err error) bool {
+	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO} {
+		if errors.Is(err, lack) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxManifests bounds how many files are read among the manifests: many times what a store keeps.

@@ -14,7 +14,6 @@ type job struct {
 	entry  *entry
 	dir    *dirHandle
 	name   string
-	path   string
 	record int // where its record goes
 
 	found record
@@ -42,6 +41,7 @@ func (s *scan) readFiles() {
 			s.readFile(c, j)
 		}
 		j.dir.release()
+		j.dir = nil
 	}
 }
 
@@ -58,14 +58,14 @@ func (s *scan) readFile(c *coder, j *job) {
 			return
 		case err != nil && !(errors.Is(err, io.ErrUnexpectedEOF) && try < readTries):
 			j.lost = true
-			s.leave(j.path, err.Error())
+			s.leave(join(j.dir.path, j.name), err.Error())
 			return
 		case still:
 			return
 		}
 		if err == nil && (try >= readTries || try >= readTriesLarge && j.found.bytes > large || s.stopped() != nil) {
 			j.found.flags |= racy
-			s.moves(j.path)
+			s.moves(join(j.dir.path, j.name))
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func isRacy(ctime int64, at time.Time) bool {
 
 // content stores what an open file has.
 func (s *scan) content(c *coder, file *os.File, st *unix.Stat_t) (r record, err error) {
-	r = record{inode: st.Ino, ctime: st.Ctim.Nano(), mtime: st.Mtim.Nano(), bytes: st.Size}
+	r = record{inodeID: inodeID{st.Dev, st.Ino}, ctime: st.Ctim.Nano(), mtime: st.Mtim.Nano(), bytes: st.Size}
 	if st.Blocks*512+4096 <= st.Size {
 		list, err := extents(file, st.Size)
 		if err != nil {

@@ -15,23 +15,26 @@ import (
 )
 
 // scanInRoom scans the tree. While there is no room, it has some made, and scans again.
-func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, makeRoom func(context.Context) (bool, error)) (*found, *index, error) {
+func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, makeRoom func(context.Context) (bool, error)) (*found, error) {
 	s.boundVolume()
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }
 	for next := collect; ; next = makeRoom {
-		found, x, err := s.store(ctx, exclude)
+		found, err := s.store(ctx, exclude)
 		if !isNoRoom(err) {
-			return found, x, err
+			return found, err
 		}
 		if made, roomErr := next(ctx); roomErr != nil || !made {
 			// What it has stored would take the room of the next one.
-			return nil, nil, errors.Join(noRoom(err), roomErr, s.collect(ctx))
+			return nil, errors.Join(noRoom(err), roomErr, s.collect(ctx))
 		}
 	}
 }
 
-func isNoRoom(err error) bool { return errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) }
+// isNoRoom reports whether the disk, or the share of it that somebody may use, is full.
+func isNoRoom(err error) bool {
+	return errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
 
 func noRoom(err error) error {
 	if errors.Is(err, ErrNoRoom) {

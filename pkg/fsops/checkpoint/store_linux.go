@@ -119,7 +119,7 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 
 // create is Create for callers that have their turn. If there is no room, makeRoom reports whether it has made some. It
 // also returns what the scan found.
-func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(context.Context) (bool, error)) (c Checkpoint, x *index, err error) {
+func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(context.Context) (bool, error)) (c Checkpoint, f *found, err error) {
 	if len(opts.Name) > maxName {
 		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
 	}
@@ -131,33 +131,33 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 		return c, nil, err
 	}
 	before := s.objects.used.Load()
-	found, x, err := s.scanInRoom(ctx, exclude, makeRoom)
+	f, err = s.scanInRoom(ctx, exclude, makeRoom)
 	if err != nil {
 		return c, nil, err
 	}
-	m := found.manifest(opts)
+	m := f.manifest(opts)
 	m.Stored = max(0, s.objects.used.Load()-before)
 	id, err := s.writeManifest(m)
 	if err != nil {
 		return c, nil, err
 	}
 	// An index that cannot be written is the older one, which is as good.
-	_ = s.writeFile(indexFile, x.encode())
-	return m.describe(id), x, nil
+	_ = s.writeFile(indexFile, f.index.encode())
+	return m.describe(id), f, nil
 }
 
 // store scans the tree, and stores what is in it.
-func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, *index, error) {
-	f, x, err := s.scan(ctx, s.objects, exclude)
+func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, error) {
+	f, err := s.scan(ctx, s.objects, exclude)
 	if err == nil {
 		err = s.objects.seal()
 	}
 	if err != nil {
 		s.objects.packs.abandon()
 		s.counted = false
-		return nil, nil, err
+		return nil, err
 	}
-	return f, x, nil
+	return f, nil
 }
 
 func excluded(list []string) (globs.Set, error) {
@@ -173,6 +173,7 @@ type found struct {
 	*scan
 	began        time.Time
 	tree         Hash
+	index        *index
 	files, bytes int64
 }
 
@@ -184,10 +185,10 @@ func (f *found) manifest(opts CreateOptions) *manifest {
 }
 
 // scan scans the tree but for what is excluded, and stores its objects there.
-func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*found, *index, error) {
+func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*found, error) {
 	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return nil, nil, &fs.PathError{Op: "open", Path: s.root, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: s.root, Err: err}
 	}
 	old, ok := s.readIndex()
 	// After a crash of the machine, objects may be there without all of their content.
@@ -198,18 +199,18 @@ func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*foun
 	}
 	f := &found{scan: sc, began: fileClock()}
 	if f.tree, err = sc.run(fd); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	x := &index{boot: s.opts.Boot}
+	f.index = &index{boot: s.opts.Boot}
 	for _, r := range sc.new {
-		if r.inode != 0 {
-			x.records = append(x.records, r)
+		if r.inodeID != (inodeID{}) {
+			f.index.records = append(f.index.records, r)
 			f.bytes += r.bytes
 		}
 	}
-	f.files = int64(len(x.records))
+	f.files = int64(len(f.index.records))
 	to.suspect = false
-	return f, x, nil
+	return f, nil
 }
 
 // fileClock returns the time that a file would get that is changed now, or an earlier one.
@@ -253,17 +254,13 @@ func (s *Store) readIndex() (*index, bool) {
 // readFile reads a file of the store that has up to limit bytes. It waits for nobody: whoever can write to the store
 // may have put something else there.
 func (s *Store) readFile(name string, limit int64) ([]byte, error) {
-	file, err := os.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, size, err := openRegular(filepath.Join(s.dir, name))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > limit) {
-		err = fmt.Errorf("%w: its %s is not one", ErrCorrupt, filepath.Base(name))
-	}
-	if err != nil {
-		return nil, err
+	if size > limit {
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrCorrupt, filepath.Base(name), size)
 	}
 	return io.ReadAll(io.LimitReader(file, limit))
 }

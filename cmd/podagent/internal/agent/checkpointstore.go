@@ -46,11 +46,14 @@ func (a *Agent) openCheckpoints(ctx context.Context) {
 		defer close(a.checkpoints.settled)
 		defer a.activity.begin()()
 		a.log.Info("a restore was cut off, and is completed or undone: calls that may use files wait")
-		if _, err := a.checkpoints.store.Recover(ctx); err != nil {
+		switch err := a.checkpoints.store.Recover(ctx); {
+		case errors.Is(err, checkpoint.ErrIncomplete):
+			a.log.Warn("the restore that was cut off is complete, or undone, but not for all files", "error", err)
+		case err != nil:
 			a.log.Error("a restore was cut off, and can be neither completed nor undone", "error", err)
-			return
+		default:
+			a.log.Info("the restore that was cut off is complete, or undone")
 		}
-		a.log.Info("the restore that was cut off is complete, or undone")
 	}()
 }
 
