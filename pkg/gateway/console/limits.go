@@ -20,9 +20,11 @@ const (
 	// than them has ended, too.
 	endedLimit = 256
 	// ledgerInterval is how long what the ledger says counts: a session that is ended at another replica ends in this
-	// time. ledgerTime is how long it may take to answer, and ledgerPatience for how long it may be away: an API
-	// server that is restarted takes less.
+	// time. After a failure it is left alone for as long. ledgerTime is how long it may take to answer, and
+	// ledgerPatience for how long it may be away: an API server that is restarted takes less. Meanwhile a request
+	// waits for it for ledgerWait, and then believes what was known.
 	ledgerInterval = 2 * time.Second
+	ledgerWait     = time.Second
 	ledgerTime     = 10 * time.Second
 	ledgerPatience = time.Minute
 	// pageTime is how long a browser may take to read a file of the page.

@@ -81,11 +81,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 
 // begin begins a session, if the gateway knows the token.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request, token string) {
-	answer := &answer{header: http.Header{}, status: http.StatusOK}
-	ask := pass(r, token)
-	ask.Method, ask.URL.Path, ask.URL.RawPath, ask.URL.RawQuery = http.MethodGet, "/api/v1/whoami", "", ""
-	ask.Body, ask.ContentLength = http.NoBody, 0
-	c.options.Gateway.ServeHTTP(answer, ask)
+	answer := c.whoami(r, token)
 	var who struct{ Tenant string }
 	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &who) != nil || who.Tenant == "" {
 		answer.copyTo(w)
@@ -108,15 +104,30 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, token string) {
 	answer.copyTo(w)
 }
 
-// logout ends the session of a browser. Whoever has copied the cookie cannot use it any more.
+// whoami asks the gateway whose a token is, in place of a request. It counts for the tenant's rate, and observers are
+// told of it.
+func (c *Console) whoami(r *http.Request, token string) *answer {
+	answer := &answer{header: http.Header{}, status: http.StatusOK}
+	ask := pass(r, token)
+	ask.Method, ask.URL.Path, ask.URL.RawPath, ask.URL.RawQuery = http.MethodGet, "/api/v1/whoami", "", ""
+	ask.Body, ask.ContentLength = http.NoBody, 0
+	c.options.Gateway.ServeHTTP(answer, ask)
+	return answer
+}
+
+// logout ends the session of a browser. Whoever has copied the cookie cannot use it any more. It counts as a call, and is
+// not refused if there were too many: whoever makes them would keep others from logging out. So a session costs one
+// call and one message to the replicas to begin, and to end.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	if !posted(w, r) {
 		return
 	}
 	s, err := c.sessionOf(r)
 	setCookie(w, "")
-	if err == nil {
-		err = c.logouts.end(r.Context(), s)
+	if err == nil && !c.logouts.over(s) {
+		c.logouts.end(s)
+		c.whoami(r, s.Token)
+		err = c.logouts.tell(r.Context(), s.Tenant)
 	}
 	if err != nil && !errors.Is(err, errNoSession) {
 		refuse(w, http.StatusServiceUnavailable, "unavailable", "the session may go on at other gateways")

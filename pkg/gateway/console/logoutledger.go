@@ -13,30 +13,78 @@ const ledgerPrefix = "console."
 // errRead leaves a text of the ledger as it is.
 var errRead = errors.New("it is only read")
 
-// prepare has a text for a tenant, if there are replicas: reading one that is not there would take longer.
-func (l *logouts) prepare(ctx context.Context, tenant string) error {
-	return l.amend(ctx, tenant, func(*record) {})
+// exchange is one with the ledger: it learns which sessions of a tenant have been ended, and tells which were here.
+// A tenant has one under way at a time, which all its requests share, however many they are.
+type exchange struct {
+	began time.Time
+	over  chan struct{} // closed at its end; what follows is set then
+	ended time.Time
+	err   error
 }
 
-// tell tells the replicas that a session has been ended.
-func (l *logouts) tell(ctx context.Context, s *session) error {
-	return l.amend(ctx, s.Tenant, func(all *record) { all.add(s.ended()) })
-}
+// failed reports whether it has failed so lately that another one would, too.
+func (x *exchange) failed() bool { return x.err != nil && time.Since(x.ended) < ledgerInterval }
 
-// amend changes what replicas know of a tenant.
-func (l *logouts) amend(ctx context.Context, tenant string, change func(*record)) error {
-	if l.ledger == nil {
-		return nil
+// isOver reports whether it has ended.
+func (x *exchange) isOver() bool {
+	select {
+	case <-x.over:
+		return true
+	default:
+		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
+}
+
+// exchange returns the exchange that is under way for a tenant, or the last one if that has just failed. Otherwise
+// it begins one, which no caller's context ends. It is called with mu.
+func (l *logouts) exchange(tenant string) *exchange {
+	of := l.of(tenant)
+	if x := of.exchange; x != nil && (!x.isOver() || x.failed()) {
+		return x
+	}
+	of.exchange = &exchange{began: time.Now(), over: make(chan struct{})}
+	go l.run(of.exchange, tenant)
+	return of.exchange
+}
+
+// run makes an exchange.
+func (l *logouts) run(x *exchange, tenant string) {
+	ctx, cancel := context.WithTimeout(context.Background(), ledgerTime)
 	defer cancel()
-	return l.ledger.Amend(ctx, ledgerPrefix+tenant, func(_ context.Context, old []byte) ([]byte, time.Time, error) {
-		all := parse(old)
-		change(&all)
-		all.bound()
-		text, err := json.Marshal(all)
+	var got record
+	told := 0
+	err := l.ledger.Amend(ctx, ledgerPrefix+tenant, func(_ context.Context, old []byte) (text []byte, until time.Time, err error) {
+		got = parse(old)
+		text, told, err = l.textWith(got, tenant)
 		return text, time.Now().Add(sessionTime), err
 	})
+	if errors.Is(err, errRead) {
+		err = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x.ended, x.err = time.Now(), err; err == nil {
+		l.add(tenant, got)
+		of := l.of(tenant)
+		of.readAt, of.told = x.began, told
+	}
+	close(x.over)
+}
+
+// textWith returns the text of what the ledger has and what is known here, and how much of the latter there was to
+// tell. Its error is errRead if there is nothing new.
+func (l *logouts) textWith(got record, tenant string) (text []byte, told int, err error) {
+	l.mu.Lock()
+	of := l.of(tenant)
+	all, told, none := record{}, of.toTell, of.told == of.toTell
+	all.add(got)
+	all.add(of.record)
+	l.mu.Unlock()
+	if none {
+		return nil, told, errRead
+	}
+	text, err = json.Marshal(all)
+	return text, told, err
 }
 
 // parse reads a text of the ledger. One that cannot be read says nothing.
@@ -48,36 +96,72 @@ func parse(text []byte) record {
 	return all
 }
 
-// read learns which sessions of a tenant have been ended at other replicas, unless that is known. Its error says
-// that nobody can tell.
+// prepare has a text for a tenant, if there are replicas: reading one that is not there would take longer.
+func (l *logouts) prepare(ctx context.Context, tenant string) error {
+	l.mu.Lock()
+	l.of(tenant).toTell++
+	l.mu.Unlock()
+	return l.tell(ctx, tenant)
+}
+
+// tell returns when the replicas have been told what there was to tell of a tenant.
+func (l *logouts) tell(ctx context.Context, tenant string) error {
+	if l.ledger == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.of(tenant)
+	for toTell := of.toTell; of.told < toTell; { // an exchange that began before does not tell it
+		x := l.exchange(tenant)
+		l.mu.Unlock()
+		select {
+		case <-x.over:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		if !x.isOver() {
+			return ctx.Err()
+		}
+		if x.err != nil {
+			return x.err
+		}
+	}
+	return nil
+}
+
+// read learns which sessions of a tenant have been ended at other replicas, unless that is known. While the ledger
+// does not answer, what was known counts for ledgerPatience. After that, the error says that nobody can tell.
 func (l *logouts) read(ctx context.Context, tenant string) error {
 	if l.ledger == nil {
 		return nil
 	}
 	l.mu.Lock()
-	of := l.of(tenant)
-	l.mu.Unlock()
-	of.reading.Lock()
-	defer of.reading.Unlock()
-	if time.Since(of.readAt) < ledgerInterval {
+	age := time.Since(l.of(tenant).readAt)
+	if age < ledgerInterval {
+		l.mu.Unlock()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ledgerTime)
-	defer cancel()
-	began, got := time.Now(), record{}
-	err := l.ledger.Amend(ctx, ledgerPrefix+tenant, func(_ context.Context, old []byte) ([]byte, time.Time, error) {
-		got = parse(old)
-		return nil, time.Time{}, errRead
-	})
-	if !errors.Is(err, errRead) {
-		if time.Since(of.readAt) < ledgerPatience {
+	x := l.exchange(tenant)
+	l.mu.Unlock()
+	known := age < ledgerPatience
+	var enough <-chan time.Time
+	if known {
+		timer := time.NewTimer(time.Until(x.began.Add(ledgerWait)))
+		defer timer.Stop()
+		enough = timer.C
+	}
+	select {
+	case <-x.over:
+		if known {
 			return nil
 		}
-		return err
+		return x.err
+	case <-enough:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	of.readAt = began
-	l.add(tenant, got)
-	return nil
 }
 
 // watch asks the ledger while a tenant has requests under way, so that these end with their sessions. If nobody

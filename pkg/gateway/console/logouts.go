@@ -27,8 +27,9 @@ type tenantLogouts struct {
 	active    int    // how many sessions have requests under way
 	stopWatch func() // ends what asks the ledger meanwhile
 
-	reading sync.Mutex
-	readAt  time.Time // when the ledger was read; guarded by reading
+	exchange     *exchange // the newest one with the ledger; nil before the first
+	readAt       time.Time // when the newest one began that succeeded
+	toTell, told int       // how often there was something to tell the replicas, and how much of it they know
 }
 
 // record says which sessions of a tenant have been ended: those that it names, and since it names only so many, all
@@ -145,19 +146,26 @@ func (l *logouts) leave(o *openSession, of *tenantLogouts, id string) {
 	}
 }
 
-// end ends a session, here and by the ledger at all replicas. It has ended here also with an error.
-func (l *logouts) end(ctx context.Context, s *session) error {
-	l.add(s.Tenant, s.ended())
-	return l.tell(ctx, s)
-}
-
-// ended is the record of a session that has been ended.
-func (s *session) ended() record { return record{Expires: map[string]time.Time{s.ID: s.expires()}} }
-
-// add adds sessions to a tenant's that have been ended, and ends their requests.
-func (l *logouts) add(tenant string, more record) {
+// end ends a session here. The replicas are told with the next exchange with the ledger: see tell.
+func (l *logouts) end(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if of := l.of(s.Tenant); !of.has(s.ID, s.expires()) {
+		l.add(s.Tenant, record{Expires: map[string]time.Time{s.ID: s.expires()}})
+		of.toTell++
+	}
+}
+
+// over reports whether a session has ended at all replicas, as far as is known.
+func (l *logouts) over(s *session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.of(s.Tenant)
+	return of.has(s.ID, s.expires()) && (l.ledger == nil || of.told == of.toTell)
+}
+
+// add adds sessions to a tenant's that have been ended, and ends their requests. It is called with mu.
+func (l *logouts) add(tenant string, more record) {
 	of := l.of(tenant)
 	of.add(more)
 	for id, o := range l.open {

@@ -20,9 +20,7 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 	if err != nil || ctx.Err() != nil || !errors.Is(context.Cause(expired), errEnded) {
 		t.Fatal(err, ctx.Err(), context.Cause(expired))
 	}
-	if err := l.end(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	l.end(s)
 	<-ctx.Done()
 	if !errors.Is(context.Cause(ctx), errEnded) || other.Err() != nil {
 		t.Error(context.Cause(ctx), other.Err())
@@ -41,11 +39,11 @@ func TestRequestsEndWithTheirSession(t *testing.T) {
 func TestEndedSessionsTakeBoundedRoomOfTheirTenantAlone(t *testing.T) {
 	l := newLogouts(nil)
 	victim := newSession("other", "token")
-	_ = l.end(t.Context(), victim)
+	l.end(victim)
 	for i := range 10 * endedLimit {
 		s := newSession("acme", "token")
 		s.ID, s.Expires = strconv.Itoa(i), s.Expires+int64(i)
-		_ = l.end(t.Context(), s)
+		l.end(s)
 		if _, _, err := l.begin(t.Context(), s); !errors.Is(err, errNoSession) {
 			t.Fatal("the newest is forgotten")
 		}
@@ -62,14 +60,17 @@ func TestSessionThatHasEndedStaysSoWhateverOthersEnd(t *testing.T) {
 	l := newLogouts(ledger.Files{Dir: t.TempDir()})
 	victim, later := newSession("acme", "token"), newSession("acme", "token")
 	later.Expires = time.Now().Add(2 * sessionTime).Unix()
-	if err := l.end(t.Context(), victim); err != nil {
+	l.end(victim)
+	if err := l.tell(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
 	others := record{Expires: map[string]time.Time{}}
 	for i := range endedLimit {
 		others.Expires[strconv.Itoa(i)] = victim.expires().Add(time.Second)
 	}
-	if err := l.amend(t.Context(), "acme", func(all *record) { all.add(others) }); err != nil {
+	other := newLogouts(l.ledger)
+	other.add("acme", others)
+	if err := other.prepare(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
 	for what, l := range map[string]*logouts{"the replica that ended it": l, "another": newLogouts(l.ledger)} {
