@@ -53,7 +53,12 @@ func TestCheckpointsOutliveTheContainerAndThePod(t *testing.T) {
 				t.Fatalf("%+v, %v", first, err)
 			}
 			wantRewound(t, s, first.ID, want)
+			boot := harness.BootOf(t, s)
 			c.KillAgent(t, podUID(t, s))
+			harness.Await(t, "the next agent", func() bool {
+				info, err := s.Info(t.Context())
+				return err == nil && info.BootID != boot
+			})
 			wantRewound(t, s, first.ID, want)
 			pause(t, k, s)
 			if s, err = k.Resume(t.Context(), "a"); err != nil {
