@@ -22,8 +22,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
-// kills is how often a process is killed; PODAGENT_CHECKPOINT_KILLS has it more often.
-const kills = 100
+// kills is how often a process is killed, and allKills how often in a run of everything.
+const (
+	kills    = 150
+	allKills = 500
+)
 
 const victimVariable = "PODAGENT_CHECKPOINT_VICTIM"
 
@@ -42,6 +45,7 @@ func goBackAndForth(dir string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("recovers")
 	if err := s.Recover(ctx); err != nil {
 		return err
 	}
@@ -70,13 +74,11 @@ func named(s *checkpoint.Store, name string) (checkpoint.ID, error) {
 	return "", fmt.Errorf("no checkpoint %q: %w", name, err)
 }
 
-// However a restore or a checkpoint is killed, the tree is one of the two states once the next process has recovered it.
+// However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it.
 func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	n := kills
-	if text := os.Getenv("PODAGENT_CHECKPOINT_KILLS"); text != "" {
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			t.Fatal(err)
-		}
+	if isFull() {
+		n = allKills
 	}
 	g := newGarden(t, 7)
 	dir := filepath.Dir(g.root)
@@ -92,8 +94,12 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 		states[name] = g.look()
 	}
 	cut := 0
+	var recovery time.Duration // how long one takes
 	for range n {
-		killVictim(t, dir)
+		killVictim(t, dir, 2, 0)
+		if recovery > 0 && rand.N(3) == 0 {
+			killVictim(t, dir, 0, rand.N(recovery))
+		}
 		s, err := checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -101,9 +107,11 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 		if s.Interrupted() {
 			cut++
 		}
+		began := time.Now()
 		if err := s.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		recovery = time.Since(began)
 		now := g.look()
 		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 			t.Fatalf("it is neither: %s\n%s", one, other)
@@ -119,8 +127,9 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	}
 }
 
-// killVictim starts a process that restores, and kills it after a while.
-func killVictim(t *testing.T, dir string) {
+// killVictim starts a process that recovers and then restores, and kills it: after a time from the beginning of one of the
+// restores, or of the recovery if that is the zeroth. If the time is 0 it is at any moment of that restore, or soon after it.
+func killVictim(t *testing.T, dir string, restore int, after time.Duration) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimVariable+"="+dir)
@@ -133,13 +142,20 @@ func killVictim(t *testing.T, dir string) {
 	}
 	lines := bufio.NewReader(out)
 	var began time.Time
-	for n := 0; n < 2; n++ {
+	for n := 0; n <= restore; n++ {
 		began = time.Now()
-		if line, err := lines.ReadString('\n'); line != "restores\n" {
+		want := "restores\n"
+		if n == 0 {
+			want = "recovers\n"
+		}
+		if line, err := lines.ReadString('\n'); line != want {
 			t.Fatalf("it printed %q, %v", line, err)
 		}
 	}
-	time.Sleep(rand.N(time.Since(began))) // at any moment of the second restore, or soon after it
+	if after == 0 {
+		after = rand.N(time.Since(began))
+	}
+	time.Sleep(after) // at a moment that is random, and not until something has happened
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,16 +20,20 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
-// rounds is how many random trees are tried; PODAGENT_CHECKPOINT_ROUNDS has more of them.
-const rounds = 200
+// rounds is how many random trees are tried, and allRounds how many in a run of everything.
+const (
+	rounds    = 200
+	allRounds = 10_000
+)
+
+// isFull reports whether everything is to be tested.
+func isFull() bool { return os.Getenv("PODAGENT_TEST_FULL") != "" }
 
 // Random trees come back as they were, content and all that describes it, however commands have changed them.
 func TestRandomTreesComeBack(t *testing.T) {
 	n := rounds
-	if text := os.Getenv("PODAGENT_CHECKPOINT_ROUNDS"); text != "" {
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			t.Fatal(err)
-		}
+	if isFull() {
+		n = allRounds
 	}
 	for worker := range 4 {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
@@ -104,7 +108,7 @@ func newGarden(t *testing.T, seed uint64) *garden {
 
 func (g *garden) N(n int) int { return g.IntN(n) }
 
-var names = []string{"a", "b", "c", "dir", "Größe", "not\xffutf8", "with space", "new\nline", "-dash", "z.go", ".hidden"}
+var names = []string{"a", "b", "c", "dir", "Größe", "not\xffutf8", "with space", "new\nline", "-dash", "z.go", ".hidden", strings.Repeat("long", 63)}
 
 // pick returns a path in a directory that is there.
 func (g *garden) pick() string {
@@ -152,7 +156,7 @@ func (g *garden) content() []byte {
 // grow changes something. What cannot be done is not done.
 func (g *garden) grow() {
 	p := g.pick()
-	switch g.N(14) {
+	switch g.N(15) {
 	case 0, 1, 2:
 		g.write(p)
 	case 3:
@@ -182,6 +186,8 @@ func (g *garden) grow() {
 		g.writeMapped()
 	case 13:
 		g.edit()
+	case 14:
+		_ = os.Lchown(p, 1000*g.N(2), 1000*g.N(2))
 	}
 }
 

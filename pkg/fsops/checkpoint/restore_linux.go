@@ -140,13 +140,13 @@ func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
 }
 
 // keepPresent makes a checkpoint of what is there.
-func (r *restorer) keepPresent(ctx context.Context) (c Checkpoint, err error) {
+func (r *restorer) keepPresent(ctx context.Context) (Checkpoint, error) {
 	// Room is not to be made by dropping what is to be restored.
-	c, r.present, err = r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, func(context.Context) (bool, error) { return false, nil })
+	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, func(context.Context) (bool, error) { return false, nil })
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
-	r.objects = r.s.objects
+	r.objects, r.present = r.s.objects, present
 	return c, nil
 }
 
