@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -126,15 +125,15 @@ func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) er
 	if err != nil {
 		return err
 	}
-	file := os.NewFile(uintptr(fd), name)
-	defer file.Close()
-	var now unix.Stat_t
-	if err := unix.Fstat(fd, &now); err != nil {
+	defer unix.Close(fd)
+	var opened unix.Stat_t
+	if err := unix.Fstat(fd, &opened); err != nil {
 		return err
 	}
+	now, sparse := recordOf(&opened)
 	only := &objects{hashOnly: true}
 	c := only.coder()
-	found, err := (&scan{ctx: noContext, objects: only}).content(c, file, &now)
+	found, err := (&scan{ctx: noContext, objects: only}).content(c, fd, now, sparse)
 	if err == nil && found.hash != rec.hash {
 		err = errMoved
 	}

@@ -236,6 +236,13 @@ func (p *packs) find(h Hash) (at place, ok bool, err error) {
 	return at, ok, nil
 }
 
+// path is that of the pack at a place.
+func (p *packs) path(at place) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return filepath.Join(p.dir, p.all[at.pack].name)
+}
+
 // believe notes that an object is whole.
 func (p *packs) believe(h Hash, at place) {
 	p.mu.Lock()

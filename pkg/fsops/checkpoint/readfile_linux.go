@@ -16,8 +16,10 @@ type job struct {
 	name   string
 	record int // where its record goes
 
-	found record
-	lost  bool // it is not there any more, or cannot be read
+	found  record // at first what a stat told
+	sparse bool
+	again  bool // it has been read once
+	lost   bool // it is not there any more, or cannot be read
 }
 
 const (
@@ -76,33 +78,57 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// readOnce reads a file, and reports whether it kept still.
+// readOnce reads a file, and reports whether it has been the one that j.found says all the time. If not, j.found says
+// what was read.
 func (s *scan) readOnce(c *coder, j *job) (still bool, err error) {
-	fd, err := openat(j.dir.fd, j.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	fd, err := openToRead(j.dir.fd, j.name)
 	if err != nil {
 		return false, err
 	}
-	file := os.NewFile(uintptr(fd), j.name)
-	defer file.Close()
-	var before, after unix.Stat_t
-	if err := unix.Fstat(fd, &before); err != nil {
+	defer unix.Close(fd)
+	if j.again {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return false, err
+		}
+		j.found, j.sparse = recordOf(&st)
+	}
+	j.again = true
+	before, started := j.found, time.Now()
+	if j.found, err = s.content(c, fd, before, j.sparse); err != nil {
 		return false, err
 	}
-	if before.Mode&unix.S_IFMT != unix.S_IFREG {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false, errors.New("another file took its place")
 	}
-	started := time.Now()
-	if j.found, err = s.content(c, file, &before); err != nil {
-		return false, err
-	}
-	if err := unix.Fstat(fd, &after); err != nil {
-		return false, err
-	}
-	if s.mapped[before.Ino] || isRacy(j.found.ctime, started) {
+	if s.mapped[before.inode] || isRacy(before.ctime, started) {
 		j.found.flags |= racy
 	}
-	return after.Size == before.Size && after.Ctim == before.Ctim && after.Mtim == before.Mtim, nil
+	after, _ := recordOf(&st)
+	return after == before, nil
 }
+
+// openToRead opens a file without a trace, if it may.
+func openToRead(dir int, name string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	fd, err := openat(dir, name, flags|unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) { // it is somebody else's
+		fd, err = openat(dir, name, flags)
+	}
+	return fd, err
+}
+
+// recordOf returns what a stat tells of a file, and whether it has holes.
+func recordOf(st *unix.Stat_t) (r record, sparse bool) {
+	return record{inodeID: inodeID{st.Dev, st.Ino}, ctime: st.Ctim.Nano(), mtime: st.Mtim.Nano(), bytes: st.Size}, isSparse(st.Size, st.Blocks)
+}
+
+// isSparse reports whether a file is longer than its blocks.
+func isSparse(size, blocks int64) bool { return blocks*512+4096 <= size }
 
 // isRacy reports whether a file that has this time may be changed again after an instant without
 // getting another one.
@@ -114,33 +140,62 @@ func isRacy(ctime int64, at time.Time) bool {
 	return ctime > at.Add(-span).UnixNano()
 }
 
-// content stores what an open file has.
-func (s *scan) content(c *coder, file *os.File, st *unix.Stat_t) (r record, err error) {
-	r = record{inodeID: inodeID{st.Dev, st.Ino}, ctime: st.Ctim.Nano(), mtime: st.Mtim.Nano(), bytes: st.Size}
-	if st.Blocks*512+4096 <= st.Size {
-		list, err := extents(file, st.Size)
+// content stores what an open file has, and completes its record. It does not read beyond the size that the record has.
+func (s *scan) content(c *coder, fd int, r record, sparse bool) (record, error) {
+	if sparse || r.bytes > wholeSize {
+		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return r, err
 		}
-		if len(list) != 1 || list[0] != (extent{0, st.Size}) {
-			r.flags = holes
-			r.hash, _, err = s.spool(func(sp *spool) error { return writeSparse(sp, file, list, c.buffer()) })
-			return r, err
-		}
+		file := os.NewFile(uintptr(dup), "")
+		defer file.Close()
+		return s.large(c, file, r, sparse)
 	}
-	if st.Size > wholeSize {
-		r.hash, r.bytes, err = s.spool(func(sp *spool) error { return sp.copy(file, st.Size, c.buffer()) })
-		return r, err
-	}
-	c.content = grow(c.content, st.Size)
-	n, err := io.ReadFull(io.NewSectionReader(file, 0, st.Size), c.content)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	c.content = grow(c.content, r.bytes)
+	n, err := readAll(fd, c.content)
+	if err != nil {
 		return r, err
 	}
 	r.bytes = int64(n)
 	if r.hash, err = s.objects.put(c.content[:n]); err != nil {
 		err = storeError{err}
 	}
+	return r, err
+}
+
+// readAll reads a file from its beginning, until it ends or b is full.
+func readAll(fd int, b []byte) (n int, err error) {
+	for n < len(b) {
+		more, err := unix.Pread(fd, b[n:], int64(n))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || more == 0 {
+			return n, err
+		}
+		n += more
+	}
+	return n, nil
+}
+
+// large is content for files that have holes or do not fit into memory.
+func (s *scan) large(c *coder, file *os.File, r record, sparse bool) (record, error) {
+	if sparse {
+		list, err := extents(file, r.bytes)
+		if err != nil {
+			return r, err
+		}
+		if len(list) != 1 || list[0] != (extent{0, r.bytes}) {
+			r.flags = holes
+			r.hash, _, err = s.spool(func(sp *spool) error { return writeSparse(sp, file, list, c.buffer()) })
+			return r, err
+		}
+	}
+	if r.bytes <= wholeSize { // its file system stores it in less
+		return s.content(c, int(file.Fd()), r, false)
+	}
+	var err error
+	r.hash, r.bytes, err = s.spool(func(sp *spool) error { return sp.copy(file, r.bytes, c.buffer()) })
 	return r, err
 }
 

@@ -72,6 +72,9 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 			return done, err
 		}
 	}
+	if err := r.settle(done.Before.ID); err != nil {
+		return done, err
+	}
 	if err := s.writeJournal(journal{Target: id, Before: done.Before.ID}, paths); err != nil {
 		return done, err
 	}

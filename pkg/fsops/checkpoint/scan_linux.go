@@ -41,7 +41,8 @@ type scan struct {
 	jobs    chan *job
 	pending []*job
 	entries int
-	memory  int64 // about what all this takes
+	memory  int64  // about what all this takes
+	buf     []byte // for names
 
 	mu       sync.Mutex
 	failed   error // ends the scan
@@ -110,10 +111,10 @@ func (s *scan) run(fd int) (h Hash, err error) {
 // finish puts what the readers found where it belongs.
 func (s *scan) finish() {
 	for _, j := range s.pending {
-		s.new[j.record] = j.found
 		if j.lost {
 			j.entry.kind = 0
 		} else {
+			s.new[j.record] = j.found
 			j.entry.hash, j.entry.size, j.entry.mtime = j.found.hash, j.found.bytes, j.found.mtime
 			j.entry.flags |= j.found.flags &^ racy
 		}

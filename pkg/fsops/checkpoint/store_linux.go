@@ -273,7 +273,7 @@ func (s *Store) writeFile(name string, text []byte) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err == nil && name != indexFile {
+	if err == nil && name == journalFile {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {

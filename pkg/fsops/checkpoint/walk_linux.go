@@ -44,9 +44,11 @@ func (s *scan) take(bytes int) error {
 
 // list returns the names in a directory, in the order of their bytes.
 func (s *scan) list(fd int) (names []string, err error) {
-	buf := make([]byte, 32<<10)
+	if s.buf == nil {
+		s.buf = make([]byte, 32<<10)
+	}
 	for {
-		n, err := unix.ReadDirent(fd, buf)
+		n, err := unix.ReadDirent(fd, s.buf)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -61,7 +63,7 @@ func (s *scan) list(fd int) (names []string, err error) {
 			return nil, err
 		}
 		known := len(names)
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+		_, _, names = unix.ParseDirent(s.buf[:n], -1, names)
 		if s.entries += len(names) - known; s.entries > maxEntries {
 			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, maxEntries)
 		}
@@ -190,7 +192,7 @@ func (s *scan) file(e *entry, d *dirHandle, st *unix.Statx_t) {
 		return
 	}
 	d.uses.Add(1)
-	j := &job{entry: e, dir: d, name: e.name, record: len(s.new)}
+	j := &job{entry: e, dir: d, name: e.name, record: len(s.new), found: now, sparse: isSparse(now.bytes, int64(st.Blocks))}
 	s.new = append(s.new, record{})
 	s.pending = append(s.pending, j)
 	s.jobs <- j

@@ -1,0 +1,65 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that is killed loses nothing that it has written. What a crash of the machine loses of a checkpoint is noticed
+// when it is read, as is all that is not what its hash says. So a checkpoint does not wait for the disk. A restore does, for all
+// that it is about to take out of the tree: only the store has that afterwards.
+
+// durable are paths of files that are to be on the disk, with those of their directories.
+type durable map[string]bool
+
+func (d durable) add(path string) { d[path], d[filepath.Dir(path)] = true, true }
+
+// addObject adds the file that has an object.
+func (d durable) addObject(o *objects, h Hash) error {
+	at, packed, err := o.packs.find(h)
+	switch {
+	case err != nil:
+		return err
+	case packed:
+		d.add(o.packs.path(at))
+	default:
+		d.add(o.path(h))
+	}
+	return nil
+}
+
+// sync waits until they are on the disk.
+func (d durable) sync() error {
+	for path := range d {
+		file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until all that the restore takes out of the tree is on the disk, as part of the checkpoint of before.
+func (r *restorer) settle(before ID) error {
+	o, d := r.s.objects, durable{}
+	d.add(r.s.manifestPath(before))
+	if err := d.addObject(o, r.present.tree); err != nil {
+		return err
+	}
+	err := r.objects.compare(noContext, r.present.tree, r.target.root().hash, func(path string, a, _ *entry) error {
+		if a != nil && (a.kind == regular || a.kind == directory) && r.scope.reaches(path) {
+			return d.addObject(o, a.hash)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.sync()
+}
