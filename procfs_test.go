@@ -20,7 +20,7 @@ var mayNameProcfs = map[string][]string{
 	"cmd/podagent/internal/proc/command_linux.go":          {". /proc/self/fd/3"},
 	"pkg/fsops/writeunnamed_linux.go":                      {"/proc/self/fd", "/proc/self/fd/%d"},
 	"pkg/fsops/internal/walk/dir_linux.go":                 {"/proc/self/fd/"},
-	"pkg/fsops/checkpoint/stage_linux.go":                  {"/proc/self/fd/"},
+	"pkg/fsops/checkpoint/pin_linux.go":                    {"/proc/self/fd/"},
 	"pkg/launcher/internal/limitgroup/limitgroup_linux.go": {"/proc/self/cgroup"}, // about this process itself
 	"pkg/launcher/agent_linux.go":                          {"/proc/self/fd/%d/%s"},
 	"cmd/podagent/internal/isolate/namespaces_linux.go": {

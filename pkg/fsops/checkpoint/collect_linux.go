@@ -87,7 +87,7 @@ func (s *Store) collect(ctx context.Context) error {
 	}
 	s.counted = false
 	// The index knows objects that may go now.
-	if err := removeAny(filepath.Join(s.dir, indexFile)); err != nil {
+	if err := removeAny(s.path(indexFile)); err != nil {
 		return err
 	}
 	return s.sweep(ctx, func(h Hash) bool {

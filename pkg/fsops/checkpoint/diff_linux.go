@@ -73,6 +73,7 @@ func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *
 // directories that it found. They are of use until done is called.
 func (s *Store) look(ctx context.Context, exclude globs.Set) (now *objects, f *found, done func(), err error) {
 	now = newObjects(s.dir)
+	now.place(s.objects.dir, s.objects.packs.dir, s.objects.tmp)
 	now.hashOnly, now.trees = true, map[Hash][]byte{}
 	done = now.packs.use()
 	if f, err = s.scan(ctx, now, exclude); err != nil {

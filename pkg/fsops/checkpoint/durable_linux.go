@@ -15,7 +15,9 @@ import (
 // durable are paths of files that are to be on the disk, with those of their directories.
 type durable map[string]bool
 
-func (d durable) add(path string) { d[path], d[filepath.Dir(path)] = true, true }
+func (d durable) add(path string) {
+	d[path], d[filepath.Dir(path)+"/."] = true, true // since the directory's own path may be a link: see pin
+}
 
 // addObject adds the file that has an object.
 func (d durable) addObject(o *objects, h Hash) error {

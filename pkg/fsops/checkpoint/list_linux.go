@@ -67,7 +67,7 @@ const maxManifests = 1 << 16
 
 // manifestNames returns the names of the manifests.
 func (s *Store) manifestNames() ([]string, error) {
-	return namesIn(filepath.Join(s.dir, manifestsDir), maxManifests)
+	return namesIn(s.path(manifestsDir), maxManifests)
 }
 
 // namesIn returns the names in a directory of the store. Whoever can write to the store may have made more of them than

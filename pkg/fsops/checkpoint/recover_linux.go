@@ -102,9 +102,9 @@ func (s *Store) resume(ctx context.Context, id ID, paths []string) error {
 		return err
 	}
 	if len(r.unstored) > 0 {
-		switch _, err := r.keepPresent(ctx); {
+		switch c, err := r.keepPresent(ctx); {
 		case err == nil:
-			if err := r.check(ctx); err != nil {
+			if err := errors.Join(r.check(ctx), r.settle(c.ID)); err != nil {
 				return err
 			}
 		case !isNoRoom(err):

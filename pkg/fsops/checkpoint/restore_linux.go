@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -56,13 +55,13 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := r.check(ctx); err != nil {
 		if errors.Is(err, ErrCorrupt) {
 			// The next checkpoint has to read all files and objects. Then it stores again what is damaged.
-			_ = removeAny(filepath.Join(s.dir, indexFile))
+			_ = removeAny(s.path(indexFile))
 		}
 		return done, err
 	}
 	if len(r.unstored) > 0 {
 		// Somebody has removed objects that the index says are there.
-		if err := removeAny(filepath.Join(s.dir, indexFile)); err != nil {
+		if err := removeAny(s.path(indexFile)); err != nil {
 			return done, err
 		}
 		if done.Before, err = r.keepPresent(ctx); err != nil {
@@ -177,7 +176,7 @@ func (r *restorer) complete() error {
 	if err := r.run(); err != nil {
 		return err
 	}
-	if err := removeAny(filepath.Join(r.s.dir, journalFile)); err != nil {
+	if err := removeAny(r.s.path(journalFile)); err != nil {
 		return err
 	}
 	if len(r.kept) > 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -160,7 +159,7 @@ func setTime(fd int, mtime int64) error {
 func chmod(fd int, mode uint32) error {
 	err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) { // before Linux 6.6
-		err = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
+		err = unix.Chmod(pathOf(fd), mode)
 	}
 	return err
 }

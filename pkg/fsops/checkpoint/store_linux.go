@@ -42,6 +42,7 @@ type Store struct {
 	dir, root string
 	opts      Options
 	objects   *objects
+	pinned    *pinned // while a call has its turn
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
@@ -71,9 +72,12 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1)}
 	s.objects = newObjects(dir)
 	// What an earlier process has not finished is worth nothing.
-	err := os.RemoveAll(s.objects.tmp)
-	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir} {
-		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o700))
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(s.objects.tmp))
+	if err == nil {
+		var unpin func()
+		if unpin, err = s.pin(); err == nil {
+			unpin()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
@@ -85,9 +89,15 @@ func Open(dir, root string, opts Options) (*Store, error) {
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
+		unpin, err := s.pin()
+		if err != nil {
+			<-s.turn
+			return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
+		}
 		done := s.objects.packs.use()
 		return func() {
 			done()
+			unpin()
 			<-s.turn
 		}, nil
 	case <-ctx.Done():
@@ -247,14 +257,14 @@ func (s *Store) readIndex() (*index, bool) {
 			return x, true
 		}
 	}
-	empty, err := filepath.Glob(filepath.Join(s.dir, manifestsDir, "*"))
-	return new(index), err == nil && len(empty) == 0
+	names, err := s.manifestNames()
+	return new(index), err == nil && len(names) == 0
 }
 
 // readFile reads a file of the store that has up to limit bytes. It waits for nobody: whoever can write to the store
 // may have put something else there.
 func (s *Store) readFile(name string, limit int64) ([]byte, error) {
-	file, size, err := openRegular(filepath.Join(s.dir, name))
+	file, size, err := openRegular(s.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +287,7 @@ func (s *Store) writeFile(name string, text []byte) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(tmp, filepath.Join(s.dir, name))
+		err = os.Rename(tmp, s.path(name))
 	}
 	if err != nil {
 		err = errors.Join(err, removeAny(tmp))
@@ -285,7 +295,7 @@ func (s *Store) writeFile(name string, text []byte) error {
 	return err
 }
 
-func (s *Store) manifestPath(id ID) string { return filepath.Join(s.dir, manifestsDir, string(id)) }
+func (s *Store) manifestPath(id ID) string { return s.path(filepath.Join(manifestsDir, string(id))) }
 
 func (s *Store) writeManifest(m *manifest) (ID, error) {
 	text, id, err := m.encode()

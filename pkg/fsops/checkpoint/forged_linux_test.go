@@ -1,0 +1,112 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forge stores directories of which each has two names for the next one, and returns a checkpoint of the first. Whoever can
+// write to the store can do that.
+func forge(t *testing.T, s *Store, depth int) ID {
+	t.Helper()
+	unlock, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	var h Hash
+	dir := tree(nil)
+	for range depth + 1 {
+		if h, err = s.objects.put(dir.encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+		dir = tree{{name: "a", kind: directory, mode: 0o755, hash: h}, {name: "b", kind: directory, mode: 0o755, hash: h}}
+	}
+	id, err := s.writeManifest(&manifest{Format: manifestFormat, Tree: h[:], Time: time.Now(), Began: time.Now()})
+	if err := errors.Join(err, s.objects.seal()); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func openForForgery(t *testing.T) (root string, s *Store) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "tree")
+	s, err := Open(filepath.Join(filepath.Dir(root), "store"), root, Options{Max: 2})
+	if err = errors.Join(err, os.Mkdir(root, 0o755), os.WriteFile(filepath.Join(root, "x"), []byte("1"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return root, s
+}
+
+// Directories deeper than any tree has them are refused, and end no collection.
+func TestForgedDepthIsRefused(t *testing.T) {
+	root, s := openForForgery(t)
+	id := forge(t, s, 100_000)
+	if _, err := s.Restore(t.Context(), id, RestoreOptions{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("restoring: %v", err)
+	}
+	for range 3 {
+		if _, err := s.Create(t.Context(), CreateOptions{}); err != nil {
+			t.Errorf("making one, with a collection: %v", err)
+		}
+	}
+	names, err := os.ReadDir(root)
+	if err != nil || len(names) != 1 {
+		t.Errorf("the tree has %v, %v", names, err)
+	}
+}
+
+// A few directories that name each other can be more than any disk holds. Comparing them has a bound.
+func TestForgedNumbersAreRefused(t *testing.T) {
+	_, s := openForForgery(t)
+	forge(t, s, 60) // 2⁶⁰ directories
+	unlock, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	list, err := s.list()
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	m, err := s.manifest(list[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &comparison{ctx: t.Context(), objects: s.objects, visit: func(string, *entry, *entry) error { return nil }, entries: 2*maxEntries - 10_000}
+	if err := c.dirs("", Hash{}, m.root().hash, 0); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("comparing: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := s.objects.compare(ended, Hash{}, m.root().hash, c.visit); !errors.Is(err, context.Canceled) {
+		t.Errorf("comparing without an end: %v", err)
+	}
+}
+
+// Long names take memory, too.
+func TestScanIsBoundedByWhatItTakes(t *testing.T) {
+	root, _ := openForForgery(t)
+	for n := range 20 {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprint(n, strings.Repeat("x", 250))), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for left, ok := range map[int64]bool{20 * 250: false, 100_000: true} {
+		fd, err := openat(-1, root, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc := &scan{ctx: t.Context(), objects: &objects{hashOnly: true}, old: new(index), memory: maxMemory - left}
+		if _, err := sc.run(fd); ok && err != nil || !ok && !errors.Is(err, ErrTooLarge) {
+			t.Errorf("with %d bytes left: %v", left, err)
+		}
+	}
+}

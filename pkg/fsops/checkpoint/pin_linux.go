@@ -1,0 +1,80 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// pinned are paths of the directories of a store that nobody can replace by a link: those of descriptors of this process.
+// Whoever can write to the store can do that at any moment, and what is in it is written and removed by name.
+type pinned struct {
+	root, manifests string
+	open            []int
+}
+
+// pin opens the directories of the store, and makes those that are missing. All paths in the store are below them until
+// unpin is called. The caller has its turn.
+func (s *Store) pin() (unpin func(), err error) {
+	p := &pinned{}
+	unpin = func() {
+		s.pinned = nil
+		for _, fd := range p.open {
+			unix.Close(fd)
+		}
+	}
+	root, err := p.dir(unix.AT_FDCWD, s.dir, 0) // which may be the path of a descriptor itself
+	paths := map[string]string{}
+	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir} {
+		if err == nil {
+			if err = unix.Mkdirat(root, name, 0o700); err == nil || errors.Is(err, unix.EEXIST) {
+				var fd int
+				fd, err = p.dir(root, name, unix.O_NOFOLLOW)
+				paths[name] = pathOf(fd)
+			}
+		}
+	}
+	if err != nil {
+		unpin()
+		return nil, err
+	}
+	p.root, p.manifests = pathOf(root), paths[manifestsDir]
+	s.pinned = p
+	s.objects.place(paths[objectsDir], paths[packsDir], paths[temporaryDir])
+	return unpin, nil
+}
+
+// dir opens a directory.
+func (p *pinned) dir(at int, name string, flags int) (int, error) {
+	fd, err := openat(at, name, unix.O_PATH|unix.O_DIRECTORY|flags)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%w: its %s is a link, or no directory", ErrCorrupt, filepath.Base(name))
+	}
+	if err == nil {
+		p.open = append(p.open, fd)
+	}
+	return fd, err
+}
+
+func pathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// path returns the path of a file of the store.
+func (s *Store) path(name string) string {
+	if s.pinned == nil {
+		return filepath.Join(s.dir, name)
+	}
+	if first, rest, _ := strings.Cut(name, "/"); first == manifestsDir {
+		return filepath.Join(s.pinned.manifests, rest)
+	}
+	return filepath.Join(s.pinned.root, name)
+}
+
+// place says in which directories the objects are.
+func (o *objects) place(large, packed, tmp string) {
+	o.dir, o.tmp = large, tmp
+	o.packs.dir, o.packs.tmp = packed, tmp
+}
