@@ -30,6 +30,7 @@ func (g *Gateway) processOperations() {
 			param("query", "stdout_offset", huma.TypeInteger, "where stdout begins, in bytes"),
 			param("query", "stderr_offset", huma.TypeInteger, "where stderr begins, in bytes"),
 			param("query", "follow", huma.TypeBoolean, "follow the command to its end"),
+			wakeParam,
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "the output, and how it ended", Content: g.lineOf(reflect.TypeFor[OutputLine]())}},
 	}, (*rawCall).output)

@@ -30,6 +30,7 @@ type rawCall struct {
 	streams *openStreams
 	command *Command     // of exec
 	grepped *GrepRequest // of grep
+	stays   bool         // it wakes no sandbox that sleeps
 	began   bool         // the answer has, so that an error can change nothing of it
 	started func()       // what to call when the command that the call runs has started: see starting
 	ends    bool         // the command that the call runs ends when the caller leaves
@@ -61,7 +62,7 @@ func (g *Gateway) rawWith(op huma.Operation, read func(*rawCall) (Detail, error)
 			err = begin(c, detail)
 		}
 		if err == nil {
-			err = g.on(c, r.PathValue("id"), func(s *launcher.Sandbox) error {
+			err = g.use(c, r.PathValue("id"), !c.stays, func(s *launcher.Sandbox) error {
 				c.sandbox = s
 				return handle(c)
 			})
@@ -79,6 +80,13 @@ func (g *Gateway) rawWith(op huma.Operation, read func(*rawCall) (Detail, error)
 func (c *rawCall) readWith(read func(*rawCall) (Detail, error)) (Detail, error) {
 	if err := c.checkQuery(); err != nil {
 		return Detail{}, err
+	}
+	if c.queries.Has("wake") {
+		wake, err := c.flag("wake")
+		if err != nil {
+			return Detail{}, err
+		}
+		c.stays = !wake
 	}
 	return read(c)
 }
@@ -142,6 +150,9 @@ var pathParam = &huma.Param{
 	Name: "path", In: "query", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
 	Description: "the file's path: any bytes, percent-encoded; relative to the workdir unless it begins with a slash",
 }
+
+// wakeParam is of operations that go on over another connection when one breaks: see rawCall.stays.
+var wakeParam = param("query", "wake", huma.TypeBoolean, "false to be refused by a sandbox that sleeps, rather than wake it")
 
 // checkQuery refuses queries that the operation does not have, and those of which it has but one.
 func (c *rawCall) checkQuery() (err error) {

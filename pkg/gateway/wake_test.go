@@ -132,6 +132,28 @@ func TestLookingOnWakesNothing(t *testing.T) {
 	}
 }
 
+func TestOutputsAndChangesWakeNobodyAgainstTheirCallersWill(t *testing.T) {
+	d, l := asleep(t, autoPause, hung)
+	close(l.held)
+	const output = "~/processes/01890a5d-ac96-774b-bcce-b302099a8057/output?follow=true&wake="
+	for _, path := range []string{output, "~/watch?path=.&wake="} {
+		d.walk(
+			step{"GET", path + "false", "", nil, 409, `"class":"paused"`},
+			step{"GET", path + "maybe", "", nil, 422, `wake must be`},
+		)
+	}
+	if n := l.resumes.Load(); n != 0 {
+		t.Errorf("it was resumed %d times", n)
+	}
+	d.walk(
+		step{"GET", output + "true", "", nil, 404, `"class":"not_exist"`},
+		step{"GET", output + "false", "", nil, 404, `"class":"not_exist"`},
+	)
+	if n := l.resumes.Load(); n != 1 {
+		t.Errorf("it was resumed %d times", n)
+	}
+}
+
 func TestSandboxThatWasPausedByHandStaysSo(t *testing.T) {
 	d, l := asleep(t, `{"id":"job-1"}`, hung)
 	d.walk(step{"POST", "~/exec", `{"script":"true"}`, nil, 409, `"class":"paused"`})

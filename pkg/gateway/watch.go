@@ -24,6 +24,7 @@ func (g *Gateway) watchOperations() {
 			pathParam,
 			param("query", "recursive", huma.TypeBoolean, "watch the whole tree, with directories that are made later"),
 			param("query", "ignore", huma.TypeBoolean, "leave out .git, and what .gitignore files and their like exclude"),
+			wakeParam,
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "the events", Content: bodyOf(eventsType, g.schema(reflect.TypeFor[Change]()))}},
 	}, func(c *rawCall) error { return c.watch(g) })
