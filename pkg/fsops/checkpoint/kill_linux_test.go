@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		fmt.Println(goBackAndForth(dir))
 		os.Exit(1)
 	}
+	if dir := os.Getenv(strangerVariable); dir != "" {
+		if err := actAsStranger(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

@@ -143,3 +143,29 @@ func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 		t.Errorf("without a place: %v", err)
 	}
 }
+
+// Files that commands changed without a tool are in a checkpoint, ignored files, too, unless they are excluded.
+func TestCheckpointHasWhatCommandsChangedAndWhatIsIgnored(t *testing.T) {
+	workdir, _, client := withCheckpoints(t, nil)
+	put(t, workdir, map[string]string{".gitignore": "*.log\nbuild/\nexcluded/\n", "src": "1"})
+	run := func(script string) {
+		t.Helper()
+		if out, err := client.Command(t.Context(), "sh", "-ec", script).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+	}
+	run("mkdir -p .git build excluded; echo 1 >.git/HEAD; echo 1 >a.log; echo 1 >build/out; echo 1 >excluded/x; sed -i s/1/by-sed/ src")
+	c, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{Exclude: []string{"excluded/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("rm -r build .git; echo 2 >a.log; echo 2 >excluded/x; mv src moved")
+	if _, err := client.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"src": "by-sed", "a.log": "1\n", "build/out": "1\n", ".git/HEAD": "1\n", "excluded/x": "2\n", "moved": ""} {
+		if now := read(t, filepath.Join(workdir, name)); now != text {
+			t.Errorf("%s has %q, not %q", name, now, text)
+		}
+	}
+}
