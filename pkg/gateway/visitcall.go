@@ -132,13 +132,13 @@ func (c *visitCall) outlast() error {
 
 // enter counts a call among those of its tenant, unless it winds up and the visit has ended.
 func (c *visitConn) enter(ctx context.Context, windsUp bool) (leave func(), err error) {
-	return c.pace(ctx, windsUp, func(p Policy) (func(), error) { return c.g.loads.enter(c.caller.Tenant, p) })
+	return c.pace(ctx, windsUp, time.Now().Add(paceTime), func(p Policy) (func(), error) { return c.g.loads.enter(c.caller.Tenant, p) })
 }
 
 // pace takes what the tenant may have. If the tenant calls too often, it waits: clients of SSH do not know how
-// to come again.
-func (c *visitConn) pace(ctx context.Context, windsUp bool, take func(Policy) (func(), error)) (leave func(), err error) {
-	for until := time.Now().Add(paceTime); ; {
+// to come again. If there is none until then, it fails, and does not wait.
+func (c *visitConn) pace(ctx context.Context, windsUp bool, until time.Time, take func(Policy) (func(), error)) (leave func(), err error) {
+	for {
 		if c.valid.Err() != nil && windsUp {
 			return func() {}, nil
 		}

@@ -2,8 +2,12 @@ package sshport_test
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,5 +52,50 @@ func TestPiecesOfADeedTakeOfTheRate(t *testing.T) {
 	}
 	if acts := d.acts(t, 0); len(acts) != 0 {
 		t.Errorf("acts before the end of the deed: %+v", acts)
+	}
+}
+
+func TestPiecesOfADeedThatOwesWaitForItsPayment(t *testing.T) {
+	t.Parallel()
+	for what, rate := range map[string]string{
+		"they wait": "0.05", // a payment is in reach, by a call that is not given up
+		"they fail": "0.001",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t)
+			d.setKeys("    rate: {requests_per_second: "+rate+", burst: 1}\n", []string{d.ann.line("ann")}, nil)
+			if err := os.WriteFile(filepath.Join(d.box.Workdir, "f"), []byte("0123456789"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			box := d.visit().Sandbox("box")
+			deed := gateway.WithDeed(t.Context())
+			read := func(ctx context.Context) error {
+				_, err := box.Read(ctx, "f", io.Discard, fsops.ReadOptions{Length: 1})
+				return err
+			}
+			for range 64 { // as many as one call of the rate is for
+				if err := read(deed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // those that are given up pay nothing
+				var all sync.WaitGroup
+				var came atomic.Int64
+				for range 8 {
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(deed, 300*time.Millisecond)
+						defer cancel()
+						if read(ctx) == nil {
+							came.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if n := came.Load(); n > 0 {
+					t.Errorf("%d of 8 pieces come that nobody has paid for", n)
+				}
+			}
+		})
 	}
 }
