@@ -146,8 +146,7 @@ func (r *restorer) make(parent int, path, name string, e *entry) error {
 	case directory:
 		return r.makeDir(parent, path, name, e)
 	case hardLink:
-		r.links = append(r.links, link{path: path, target: e.target})
-		return nil
+		return r.addLink(link{path: path, target: e.target})
 	}
 	staged, err := r.stage(parent, path, e)
 	if err != nil {
@@ -192,8 +191,7 @@ func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
 // replace puts a file in the place of another one.
 func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
 	if eb.kind == hardLink {
-		r.links = append(r.links, link{path: path, target: eb.target, present: ea})
-		return nil
+		return r.addLink(link{path: path, target: eb.target, present: ea})
 	}
 	staged, err := r.stage(parent, path, eb)
 	if err != nil {

@@ -17,7 +17,7 @@ func (r *restorer) findLinks(h Hash) error {
 	return r.objects.compare(noContext, Hash{}, h, func(p string, _, e *entry) error {
 		if e.kind == hardLink && r.again[e.target] && !pending[p] && r.scope.covers(p) {
 			present := *e
-			r.links = append(r.links, link{path: p, target: e.target, present: &present})
+			return r.addLink(link{path: p, target: e.target, present: &present})
 		}
 		return nil
 	})
@@ -25,7 +25,7 @@ func (r *restorer) findLinks(h Hash) error {
 
 // link gives a file a further name.
 func (r *restorer) link(root int, l link) (err error) {
-	if r.keptPath[l.path] {
+	if r.isKept(l.path) {
 		return nil
 	}
 	if err := r.mayChange(l.path); err != nil {
@@ -34,7 +34,7 @@ func (r *restorer) link(root int, l link) (err error) {
 	if !r.scope.covers(l.target) {
 		return r.copyInstead(root, l)
 	}
-	if r.keptPath[l.target] {
+	if r.isKept(l.target) {
 		return fmt.Errorf("%q is not as in the checkpoint", l.target)
 	}
 	from, fromName, err := openParent(root, l.target)

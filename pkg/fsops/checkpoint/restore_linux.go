@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -103,16 +104,18 @@ type restorer struct {
 	// unstored are the files that are to go and that no checkpoint has.
 	unstored map[string]bool
 	links    []link
+	// linkBytes is about what links takes.
+	linkBytes int
 	// again are the paths of files with several names whose first name was made anew.
 	again map[string]bool
 
 	// newer counts the directories around the present one that are proved to be newer than the checkpoint: what
 	// was older has come with them.
-	newer    int
-	changed  int64
-	kept     []LeftOut
-	moreKept int64
-	keptPath map[string]bool
+	newer     int
+	changed   int64
+	kept      []LeftOut
+	moreKept  int64
+	keptPaths map[Hash]bool // the hashes of paths, which may be long and many
 }
 
 // A link is a further name of a file, which is made when that is there.
@@ -134,11 +137,23 @@ func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
 	if r.exclude, err = excluded(target.Exclude); err != nil {
 		return nil, err
 	}
-	r.leftOut, r.unstored, r.again, r.keptPath = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	r.leftOut, r.unstored, r.again, r.keptPaths = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}
 	for _, l := range target.LeftOut {
 		r.leftOut[string(l.Path)] = true
 	}
 	return r, nil
+}
+
+// maxLinkBytes bounds the paths that a restore has of hard links: a forged directory may have any.
+const maxLinkBytes = 256 << 20
+
+// addLink notes a further name to be made.
+func (r *restorer) addLink(l link) error {
+	if r.linkBytes += len(l.path) + len(l.target); r.linkBytes > maxLinkBytes {
+		return fmt.Errorf("%w: the paths of its hard links have more than %d MiB", ErrTooLarge, maxLinkBytes>>20)
+	}
+	r.links = append(r.links, l)
+	return nil
 }
 
 // keepPresent makes a checkpoint of what is there.
@@ -187,9 +202,13 @@ func (r *restorer) complete() error {
 
 // keep notes that a path is not as in the checkpoint.
 func (r *restorer) keep(path string, why error) {
-	r.keptPath[path] = true
+	r.keptPaths[pathKey(path)] = true
 	r.note(path, why.Error())
 }
+
+func pathKey(path string) Hash { return sha256.Sum256([]byte(path)) }
+
+func (r *restorer) isKept(path string) bool { return r.keptPaths[pathKey(path)] }
 
 // note says of a path what is not as in the checkpoint.
 func (r *restorer) note(path, why string) {

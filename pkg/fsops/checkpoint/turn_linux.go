@@ -50,12 +50,12 @@ func (r *restorer) entry(fd int, path, name string, ea, eb *entry) error {
 	case eb == nil:
 		return r.remove(fd, path, name, ea)
 	case aDir:
-		if err := r.remove(fd, path, name, ea); err != nil || r.keptPath[path] {
+		if err := r.remove(fd, path, name, ea); err != nil || r.isKept(path) {
 			return err
 		}
 		return r.make(fd, path, name, eb)
 	case bDir && ea != nil:
-		if err := r.remove(fd, path, name, ea); err != nil || r.keptPath[path] {
+		if err := r.remove(fd, path, name, ea); err != nil || r.isKept(path) {
 			return err
 		}
 		return r.make(fd, path, name, eb)
