@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/internal/upgrade":     {},
 	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi", "pkg/podapi/isolation"},
 	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/podapi/isolation", "pkg/fsops"},
-	"pkg/gateway":                       {"internal/halves", "internal/delay", "internal/reread", "pkg/egress", "pkg/egress/farend", "pkg/podapi/wayout", "pkg/gateway/internal/content", "pkg/gateway/internal/peers", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/recent", "pkg/gateway/internal/stdin", "pkg/gateway/internal/tries", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/gateway":                       {"internal/halves", "internal/delay", "internal/reread", "pkg/egress", "pkg/egress/farend", "pkg/podapi/wayout", "pkg/gateway/internal/content", "pkg/gateway/internal/peers", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/recent", "pkg/gateway/internal/stdin", "pkg/gateway/internal/tries", "pkg/tools", "pkg/tools/mcpserver", "pkg/launcher", "pkg/launcher/errclass", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops", "pkg/fsops/checkpoint"},
 	"pkg/gateway/internal/faces":        {"pkg/gateway", "pkg/podapi"},
 	"pkg/gateway/internal/content":      {"pkg/podapi", "pkg/fsops"},
 	"pkg/gateway/internal/rawgrpc":      {"pkg/podapi/wire"},

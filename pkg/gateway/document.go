@@ -16,7 +16,7 @@ const about = "Sandboxes over HTTP: their life, and the files, searches and comm
 // tags are the groups of operations, by what follows a sandbox's name in their paths.
 var tags = []*huma.Tag{
 	{Name: "sandboxes", Description: "the life of sandboxes"},
-	{Name: "files", Description: "files, directories and whole trees"},
+	{Name: "files", Description: "files, directories and whole trees, and states of the workdir"},
 	{Name: "search", Description: "files by their names and their content"},
 	{Name: "commands", Description: "commands, their input and output, and terminals"},
 	{Name: callerTag, Description: "who calls"},
@@ -26,7 +26,7 @@ var tags = []*huma.Tag{
 const callerTag = "caller"
 
 var tagOf = map[string]string{
-	"files": "files", "tree": "files", "watch": "files", "glob": "search", "grep": "search", "exec": "commands", "processes": "commands", "terminal": "commands",
+	"files": "files", "tree": "files", "watch": "files", "checkpoints": "files", "glob": "search", "grep": "search", "exec": "commands", "processes": "commands", "terminal": "commands",
 }
 
 // complete puts an operation into its group, and says what a sandbox's name is like.

@@ -157,6 +157,7 @@ func (g *Gateway) addOperations() {
 	g.fileOperations()
 	g.fileInfoOperations()
 	g.treeOperations()
+	g.checkpointOperations()
 	g.searchOperations()
 	g.watchOperations()
 	g.execOperations()

@@ -31,6 +31,7 @@ type rawCall struct {
 	command *Command     // of exec
 	grepped *GrepRequest // of grep
 	stays   bool         // it wakes no sandbox that sleeps
+	differs *comparison  // of diff-checkpoint
 	began   bool         // the answer has, so that an error can change nothing of it
 	started func()       // what to call when the command that the call runs has started: see starting
 	ends    bool         // the command that the call runs ends when the caller leaves

@@ -147,6 +147,23 @@ async function trees() {
   await want(204, client.DELETE("/api/v1/sandboxes/{id}/files", { params: { path, query } }));
 }
 
+async function checkpoints() {
+  const list = "/api/v1/sandboxes/{id}/checkpoints";
+  const made = await want(200, client.POST(list, { params: { path }, body: { name: "first", exclude: ["*.log"] } }));
+  const one = { params: { path: { id, checkpoint: made.id } } };
+  await want(200, client.POST("/api/v1/sandboxes/{id}/exec", { params: { path }, body: { script: "echo x >e/c; echo x >f" } }));
+  const differs = await want(200, client.GET(`${list}/{checkpoint}/diff`, { ...one, parseAs: "stream" }));
+  const lines = await all(linesOf<components["schemas"]["DiffLine"]>(differs));
+  assert.deepEqual(lines.filter((l) => !l.directory).map((l) => [l.path ?? l.type, l.how]), [["e/c", "modified"], ["f", "added"], ["end", undefined]]);
+  const restored = await want(200, client.POST(`${list}/{checkpoint}/restore`, { ...one, body: {} }));
+  assert.deepEqual(restored.kept, []);
+  assert.equal(await want(200, client.GET("/api/v1/sandboxes/{id}/files", { params: { path, query: { path: "e/c" } }, parseAs: "text" })), "one\nthree\n");
+  const known = await want(200, client.GET(list, { params: { path } }));
+  assert.deepEqual(known.checkpoints.map((c) => c.id), [made.id, restored.before.id]);
+  await want(204, client.DELETE(`${list}/{checkpoint}`, one));
+  await refused(404, "not_exist", client.DELETE(`${list}/{checkpoint}`, one));
+}
+
 async function searches() {
   const query = { pattern: "**/c", sort: "name" as const };
   const found = await want(200, client.GET("/api/v1/sandboxes/{id}/glob", { params: { path, query }, parseAs: "stream" }));
@@ -301,7 +318,7 @@ async function wrongCalls() {
       const { response } = await send(method, path, { ...body, ...init });
       assert.equal(response.status, status, `${method} ${path} ${JSON.stringify(init)}`);
     };
-    const params = { path: { id, exec_id: "x", port: 80 }, query };
+    const params = { path: { id, exec_id: "x", port: 80, checkpoint: "0".repeat(64) }, query };
     await expect(401, nobody, { params });
     await expect(422, call, { params: { ...params, query: { ...query, unknown: "x" } } });
     if (Object.keys(query).length > 0) await expect(422, call, { params: { path: params.path } });
@@ -321,6 +338,7 @@ await callers();
 await lifeBegins();
 await files();
 await trees();
+await checkpoints();
 await searches();
 await watches();
 await commands();
