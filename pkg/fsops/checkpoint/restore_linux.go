@@ -203,6 +203,9 @@ func (r *restorer) complete() error {
 // keep notes that a path is not as in the checkpoint.
 func (r *restorer) keep(path string, why error) {
 	r.keptPaths[pathKey(path)] = true
+	if e, ok := why.(*fs.PathError); ok && isStaged(e.Path) {
+		why = e.Err // the name is one that nobody knows
+	}
 	r.note(path, why.Error())
 }
 

@@ -325,3 +325,65 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 		})
 	}
 }
+
+// A restore that has no room for a file names it, and restores the others.
+func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
+	dir := smallDisk(t, "size=16m")
+	root := filepath.Join(dir, "tree")
+	before := map[string]string{"a": random(4 << 20), "b": "1", "c/d": "1"}
+	sow(t, root, before)
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	after := map[string]string{"a": "2", "b": "2", "c/d": "2"}
+	sow(t, root, after)
+	full := filepath.Join(dir, "full")
+	fill(t, full)
+	info, err := os.Stat(full)
+	if err == nil {
+		err = os.Truncate(full, info.Size()-1<<20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "a" || done.Kept[0].Why != unix.ENOSPC.Error() {
+		t.Errorf("restoring: %+v, %v", done.Kept, err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "2", "b": "1", "c/d": "1"}, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+		t.Error("it is not what it was")
+	}
+}
+
+// The tree may be a file system of its own, and the store on another one.
+func TestTreeMayBeTheRootOfAMount(t *testing.T) {
+	root := smallDisk(t, "size=16m")
+	before := map[string]string{"a": "1", "c/d": "1"}
+	sow(t, root, before)
+	s, err := checkpoint.Open(t.TempDir(), root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	sow(t, root, map[string]string{"a": "2", "new": "2"})
+	if err := os.RemoveAll(filepath.Join(root, "c")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
