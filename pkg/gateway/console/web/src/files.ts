@@ -2,7 +2,7 @@
 import { get, of, send, url, type File as Entry } from "./api.js";
 import { button, fail, fill, h, say } from "./dom.js";
 import { above, encode, join, last, shown } from "./path.js";
-import { plain, size } from "./text.js";
+import { content, size } from "./text.js";
 import { address, type View } from "./view.js";
 
 // readLimit is how much of a file is shown, in bytes.
@@ -112,5 +112,5 @@ async function showFile(root: HTMLElement, v: View, path: string) {
   const bytes = new Uint8Array(await answer.arrayBuffer());
   note.textContent = size(file.size) + (file.size > readLimit ? `, of which the first ${size(readLimit)} are shown` : "");
   if (bytes.includes(0)) note.textContent += ". It is no text.";
-  text.textContent = plain(new TextDecoder().decode(bytes));
+  text.textContent = content(new TextDecoder().decode(bytes));
 }

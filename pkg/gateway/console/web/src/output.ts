@@ -1,8 +1,8 @@
 // What a process writes, as it comes.
-import { lines, of, send, type Exit } from "./api.js";
+import { Problem, lines, of, send, type Exit } from "./api.js";
 import { fail, fill, h } from "./dom.js";
-import { bytesOf, endOf, plain } from "./text.js";
-import type { View } from "./view.js";
+import { bytesOf, endOf, parted, plain } from "./text.js";
+import { wakes, type View } from "./view.js";
 
 // kept is how much of an output is shown, in characters: a browser shows more only slowly.
 const kept = 256 << 10;
@@ -28,7 +28,7 @@ export function showOutput(root: HTMLElement, v: View, exec: string) {
     (exit) => (state.textContent = exit ? endOf(exit) : "running"),
     (e) => {
       fail(e, v.signal);
-      if (!v.signal.aborted) state.textContent = e.message;
+      if (!v.signal.aborted) state.textContent = e instanceof Problem && e.kind === "paused" ? "The sandbox is paused: its commands have ended." : e.message;
     },
   );
 }
@@ -36,9 +36,12 @@ export function showOutput(root: HTMLElement, v: View, exec: string) {
 /** follow shows an output to its end. A connection that breaks costs no byte: it goes on by offset. */
 async function follow(v: View, exec: string, screen: Screen): Promise<Exit | undefined> {
   const at = { stdout: 0, stderr: 0 };
+  let began = false; // there has been a connection
   for (let tries = 0; !v.signal.aborted; tries++) {
     try {
-      const answer = await send("GET", of(v.id, `/processes/${encodeURIComponent(exec)}/output?follow=true&stdout_offset=${at.stdout}&stderr_offset=${at.stderr}`), { signal: v.signal });
+      const query = `follow=true&stdout_offset=${at.stdout}&stderr_offset=${at.stderr}&${wakes(v, !began)}`;
+      const answer = await send("GET", of(v.id, `/processes/${encodeURIComponent(exec)}/output?${query}`), { signal: v.signal });
+      began = true;
       for await (const line of lines(answer)) {
         if (!line) continue;
         tries = 0;
@@ -52,7 +55,7 @@ async function follow(v: View, exec: string, screen: Screen): Promise<Exit | und
         screen.add(got.type, bytes);
       }
     } catch (e) {
-      if (v.signal.aborted || (e instanceof Error && "status" in e && Number(e.status) < 500) || tries >= 5) throw e;
+      if (v.signal.aborted || (e instanceof Problem && e.status < 500) || tries >= 5) throw e;
     }
     await new Promise((r) => setTimeout(r, 500 * (tries + 1)));
   }
@@ -66,11 +69,14 @@ class Screen {
   private length = 0;
   private drawing = false;
   private decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  private begun = { stdout: "", stderr: "" }; // escapes whose rest may come
 
   constructor(private readonly root: HTMLElement) {}
 
   add(stream: "stdout" | "stderr", bytes: Uint8Array) {
-    this.put(stream, this.decoders[stream].decode(bytes, { stream: true }));
+    const [text, begun] = parted(this.begun[stream] + this.decoders[stream].decode(bytes, { stream: true }));
+    this.begun[stream] = begun;
+    this.put(stream, text);
   }
 
   missing(stream: string, bytes: number) {
@@ -78,7 +84,7 @@ class Screen {
   }
 
   end() {
-    for (const stream of ["stdout", "stderr"] as const) this.put(stream, this.decoders[stream].decode());
+    for (const stream of ["stdout", "stderr"] as const) this.put(stream, this.begun[stream] + this.decoders[stream].decode());
   }
 
   /** put has text drawn. Of much that waits, as it does in a page that nobody looks at, only the end is kept. */

@@ -70,9 +70,13 @@ export function showSandbox(main: HTMLElement, signal: AbortSignal, id: string, 
     });
 }
 
-/** open shows a view. One that would wake a sandbox waits for a click: a link of another page may lead here. */
+/**
+ * open shows a view. One that would wake a sandbox waits for a click: a link of another page may lead here. Calls wake one
+ * that pauses by itself also while its pod ends.
+ */
 function open(root: HTMLElement, kind: Kind, v: View) {
   const s = v.sandbox();
-  if (s.state !== "paused" || !s.auto_pause || !kind.wakes?.(v)) kind.show(root, v);
-  else fill(root, h("p", {}, "It sleeps. What this view shows wakes it."), button("Wake it", () => kind.show(root, v)));
+  if (s.state === "running" || !s.auto_pause || !kind.wakes?.(v)) return kind.show(root, v);
+  const what = s.state === "paused" ? "It sleeps." : `It is ${s.state}.`;
+  fill(root, h("p", {}, `${what} What this view shows wakes it.`), button("Wake it", () => kind.show(root, { ...v, woken: true })));
 }
