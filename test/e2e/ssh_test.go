@@ -85,7 +85,7 @@ func gatewaySSHHost(t *testing.T, image string) *sshHost {
 	token := path("token", gatewayToken)
 	gateway := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "-o", "json", "--listen", "127.0.0.1:0", "--token-file", token,
 		"--ssh-listen", "127.0.0.1:0", "--ssh-authorized-keys", path("key.pub", key.line), "--requests", "cpu=20m,memory=32Mi")
-	gateway.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+image, "XDG_CONFIG_HOME="+dir)
+	gateway.Env = append(os.Environ(), "PODAGENT_BACKEND=kubernetes", "KUBECONFIG="+c.WriteKubeconfig(t), "PODAGENT_IMAGE="+image, "PODAGENT_AGENT_IMAGE="+c.Image, "XDG_CONFIG_HOME="+dir)
 	var at struct {
 		URL     string `json:"url"`
 		SSH     string `json:"ssh_url"`
