@@ -1,6 +1,7 @@
 package sshserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,10 +65,23 @@ func (c *connection) takeNotes() []string {
 	return notes
 }
 
-// keepAlive asks the client from time to time whether it is still there, and ends the
-// connection if it does not answer.
-func (c *connection) keepAlive(ctx context.Context) {
-	tick := time.NewTicker(keepAlivePeriod)
+// KeepAlive says when a client is asked whether it is there, since a connection that was cut may look like one
+// on which nothing happens.
+type KeepAlive struct {
+	// Period is how often that is; zero is 30 seconds.
+	Period time.Duration
+	// Patience is how long the client may take to answer; zero is two minutes.
+	Patience time.Duration
+}
+
+// ErrSilent says that a client did not answer in time, and that its connection was ended for that.
+var ErrSilent = errors.New("the client does not answer any more")
+
+// keepAlive asks the client from time to time whether it is still there, and calls silent if it does not
+// answer. It may block until the connection ends.
+func (c *connection) keepAlive(ctx context.Context, silent func()) {
+	k := c.server.KeepAlive
+	tick := time.NewTicker(cmp.Or(k.Period, keepAlivePeriod))
 	defer tick.Stop()
 	for {
 		select {
@@ -75,7 +89,7 @@ func (c *connection) keepAlive(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		late := time.AfterFunc(keepAliveTime, func() { c.client.Close() })
+		late := time.AfterFunc(cmp.Or(k.Patience, keepAliveTime), silent)
 		_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 		late.Stop()
 		if err != nil {

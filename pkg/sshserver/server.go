@@ -69,6 +69,8 @@ type Server struct {
 	// false if there is no room for them. A negative n gives as many back, which there is always room for. So
 	// several connections can have one bound.
 	Memory, Disk func(n int64) bool
+	// KeepAlive says when the client is asked whether it is there.
+	KeepAlive KeepAlive
 	// Closing, unless nil, ends when the client should leave: the connection ends as soon as it has
 	// no channels.
 	Closing context.Context
@@ -79,7 +81,7 @@ type Server struct {
 // when everything has ended that it did for the client, which takes a second or two for
 // commands that ignore HUP, and some ten more if the sandbox cannot be reached. The error is nil if the client ended the connection, the cause of
 // ctx if that ended first, and else says what broke: the client does not speak SSH, took
-// longer than 30 seconds to begin, or the connection was cut.
+// longer than 30 seconds to begin, does not answer any more ([ErrSilent]), or the connection was cut.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) error {
 	client, channels, requests, err := s.LetIn(ctx, conn)
 	if err != nil {
@@ -109,8 +111,8 @@ func (s *Server) LetIn(ctx context.Context, conn net.Conn) (*ssh.ServerConn, <-c
 // count then.
 func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request) error {
 	defer client.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
 	c := &connection{server: s, client: client, memory: room{limit: maxMemory, beyond: s.Memory}, disk: room{limit: maxSpools * maxSpool, beyond: s.Disk}}
@@ -119,13 +121,13 @@ func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channe
 	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { c.answer(requests) })
-	tasks.Go(func() { c.keepAlive(ctx) })
+	tasks.Go(func() { c.keepAlive(ctx, func() { cancel(ErrSilent) }) })
 	for opened := range channels {
 		c.open(ctx, opened, &tasks)
 	}
 	err := whyEnded(client)
 	err = cmp.Or(context.Cause(ctx), err) // the end of ctx closes the connection
-	cancel()
+	cancel(nil)
 	tasks.Wait()
 	return err
 }

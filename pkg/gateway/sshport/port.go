@@ -34,6 +34,8 @@ type Port struct {
 	mu     sync.Mutex
 	in     int // connections of clients that were let in
 	places int // how many there may be; zero is maxConnections
+
+	keepAlive sshserver.KeepAlive // of each connection
 }
 
 // Serve serves until the listener fails, or is closed, which is no error. What connections there are
@@ -133,7 +135,7 @@ func (p *Port) serverOf(visit *gateway.Visit, user string, log *slog.Logger) *ss
 	return &sshserver.Server{
 		Sandbox: visit.Sandbox(name), Terminal: terminal, Log: log,
 		FindWorkdir: func(ctx context.Context) (string, error) { return visit.Workdir(ctx, name) },
-		NoTerminals: caller.NoTerminals, NoPorts: caller.NoPorts, Deed: gateway.WithDeed, Closing: visit.Closing(),
+		NoTerminals: caller.NoTerminals, NoPorts: caller.NoPorts, Deed: gateway.WithDeed, Closing: visit.Closing(), KeepAlive: p.keepAlive,
 		Memory: visit.KeepInMemory, Disk: visit.KeepOnDisk,
 		Open: func() (func(), error) {
 			if err := sshserver.CheckTerminal(terminal); named && err != nil {
