@@ -65,8 +65,9 @@ const (
 	// maxEntries and maxMemory bound a tree: the latter is what a scan may take, in bytes.
 	maxEntries = 4 << 20
 	maxMemory  = 1 << 30
-	// entryMemory is what a scan has of each file, besides its name: an entry, a record, and a job.
-	entryMemory = 400
+	// entryMemory is what a scan has of each file, besides its name: an entry, a record, and a job. It is measured,
+	// with what the collector of garbage leaves.
+	entryMemory = 600
 	// maxDepth bounds the descriptors that are open at once.
 	maxDepth = 400
 	// maxReaders is how many files are read at once.

@@ -211,7 +211,7 @@ func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*foun
 	if f.tree, err = sc.run(fd); err != nil {
 		return nil, err
 	}
-	f.index = &index{boot: s.opts.Boot}
+	f.index = &index{boot: s.opts.Boot, records: sc.new[:0]} // which the scan needs no more
 	for _, r := range sc.new {
 		if r.inodeID != (inodeID{}) {
 			f.index.records = append(f.index.records, r)
