@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -220,4 +221,75 @@ func TestLinksInTheStoreLeadNowhere(t *testing.T) {
 			create(t, s)
 		})
 	}
+}
+
+// A command swaps directories for links, and files for names of others, while a restore runs: nothing elsewhere changes.
+func TestSwapsDuringARestoreLeadNowhere(t *testing.T) {
+	one, other := map[string]string{"keep": "1"}, map[string]string{"keep": "1"}
+	for n := range 100 {
+		one[fmt.Sprintf("d/%d", n)], other[fmt.Sprintf("d/%d", n)] = "one", "other"
+	}
+	root, s := plot(t, one, checkpoint.Options{})
+	ids := []checkpoint.ID{create(t, s).ID}
+	sow(t, root, other)
+	for n := range 50 { // these differ by their modes alone
+		if err := errors.Join(os.WriteFile(filepath.Join(root, "d", fmt.Sprint(n)), []byte("one"), 0), os.Chmod(filepath.Join(root, "d", fmt.Sprint(n)), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids = append(ids, create(t, s).ID)
+	elsewhere := filepath.Join(filepath.Dir(root), "elsewhere")
+	sow(t, elsewhere, map[string]string{"0": "precious", "99": "precious", "d/0": "precious"})
+	want := look(t, elsewhere)
+	ctx, stop := context.WithCancel(t.Context())
+	var swapper sync.WaitGroup
+	swapper.Go(func() {
+		d, aside := filepath.Join(root, "d"), filepath.Join(root, "aside")
+		for n := 0; ctx.Err() == nil; n++ {
+			if os.Rename(d, aside) == nil {
+				_ = os.Symlink(elsewhere, d)
+				_ = os.Remove(d)
+				_ = os.Rename(aside, d)
+			}
+			file := filepath.Join(d, fmt.Sprint(n%100))
+			if os.Remove(file) == nil {
+				_ = os.Link(filepath.Join(elsewhere, "0"), file)
+			}
+		}
+	})
+	for n := range 20 {
+		if _, err := s.Restore(t.Context(), ids[n%2], checkpoint.RestoreOptions{}); err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
+			t.Error(err)
+		}
+	}
+	stop()
+	swapper.Wait()
+	if diff := cmp.Diff(want, look(t, elsewhere)); diff != "" {
+		t.Error(diff)
+	}
+	for range 2 { // the first may have to leave what the swapper left
+		if _, err := s.Restore(t.Context(), ids[0], checkpoint.RestoreOptions{}); err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
+			t.Fatal(err)
+		}
+	}
+	now := reap(t, root)
+	for path, text := range one {
+		if now[path] != text {
+			t.Errorf("%s has %q afterwards", path, now[path])
+		}
+	}
+}
+
+// look describes the files below a directory, but for how many names they have.
+func look(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for path, text := range reap(t, dir) {
+		info, err := os.Lstat(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[path] = fmt.Sprint(text, info.Mode(), info.ModTime())
+	}
+	return files
 }
