@@ -164,9 +164,11 @@ func (g *garden) grow() {
 	case 4:
 		_ = os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[g.N(5)], p)
 	case 5:
-		if f := g.file(); f != "" {
-			_ = os.Link(f, p)
+		from := g.pick() // a link or FIFO, perhaps
+		if f := g.file(); f != "" && g.N(2) == 0 {
+			from = f
 		}
+		_ = os.Link(from, p)
 	case 6:
 		_ = os.Rename(g.pick(), p)
 	case 7:
@@ -282,11 +284,6 @@ func (g *garden) look() map[string]string {
 			content, readErr := os.ReadFile(path)
 			err = errors.Join(err, readErr)
 			text += fmt.Sprintf(" %d %x", len(content), sha256.Sum256(content))
-			if first := firsts[st.Ino]; first != "" {
-				text += " as " + first
-			} else {
-				firsts[st.Ino] = path
-			}
 			if st.Size > 1<<20 && st.Blocks*512 < st.Size/2 {
 				text += " with holes"
 			}
@@ -294,6 +291,11 @@ func (g *garden) look() map[string]string {
 			target, readErr := os.Readlink(path)
 			err = errors.Join(err, readErr)
 			text += " -> " + target
+		}
+		if first := firsts[st.Ino]; first != "" {
+			text += " as " + first
+		} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			firsts[st.Ino] = path
 		}
 		what[strings.TrimPrefix(path, g.root+"/")] = text
 	}

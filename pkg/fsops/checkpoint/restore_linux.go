@@ -252,7 +252,7 @@ func (r *restorer) noteUnseen() {
 	for _, l := range r.present.leftOut {
 		path := string(l.Path)
 		if l.Why != whyNoFile && l.Why != whyMounted && !r.leftOut[path] && r.scope.covers(path) {
-			r.note(path, l.Why)
+			r.keep(path, errors.New(l.Why))
 		}
 	}
 	r.moreKept += max(0, r.present.moreLeft-r.target.MoreLeftOut)

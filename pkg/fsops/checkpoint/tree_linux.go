@@ -17,7 +17,7 @@ const (
 	fifo      kind = 'p'
 )
 
-// Flags of a regular file.
+// Flags of a file that is no directory.
 const (
 	// holes says that the object is not the content, but the extents of it: see sparse.go.
 	holes = 1 << iota
@@ -43,7 +43,7 @@ type entry struct {
 type tree []entry
 
 const (
-	treeHeader  = "podagent tree 1\n"
+	treeHeader  = "podagent tree 2\n"
 	maxNameLen  = 255
 	maxPathLen  = 1 << 20 // of a link's target; the depth bounds it before
 	maxTreeSize = 1 << 28 // bytes of one directory
@@ -65,9 +65,11 @@ func (t tree) encode(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(e.uid))
 		b = binary.AppendUvarint(b, uint64(e.gid))
 		b = binary.AppendVarint(b, e.mtime)
+		if e.kind != directory {
+			b = append(b, e.flags)
+		}
 		switch e.kind {
 		case regular:
-			b = append(b, e.flags)
 			b = binary.AppendUvarint(b, uint64(e.size))
 			b = append(b, e.hash[:]...)
 		case directory:
@@ -164,11 +166,14 @@ func (d *decoder) entry() entry {
 	e.mode = uint32(d.uvarint(modeBits))
 	e.uid, e.gid = uint32(d.uvarint(1<<32-1)), uint32(d.uvarint(1<<32-1))
 	e.mtime = d.varint()
-	switch e.kind {
-	case regular:
-		if e.flags = d.bytes(1)[0]; e.flags > holes|linked {
+	if e.kind != directory {
+		e.flags = d.bytes(1)[0]
+		if e.flags > holes|linked || e.flags&holes != 0 && e.kind != regular {
 			d.fail("unknown flags")
 		}
+	}
+	switch e.kind {
+	case regular:
 		e.size = int64(d.uvarint(1<<63 - 1))
 		e.hash = d.hash()
 	case directory:

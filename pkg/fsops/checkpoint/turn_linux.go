@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -36,6 +38,9 @@ func (r *restorer) entry(fd int, path, name string, ea, eb *entry) error {
 	}
 	covered := r.scope.covers(path) || isStaged(name)
 	if !covered && !bDir {
+		return nil
+	}
+	if ea == nil && r.isKept(path) { // what is there cannot be seen
 		return nil
 	}
 	if r.unstored[path] {
@@ -82,7 +87,11 @@ func (r *restorer) both(parent int, path, name string, ea, eb *entry, covered bo
 		return err
 	}
 	defer unix.Close(fd)
-	if err := r.dir(fd, path, ea.hash, eb.hash); err != nil || !covered {
+	err = r.dir(fd, path, ea.hash, eb.hash)
+	if !covered && ea.mode&0o300 != 0o300 {
+		err = errors.Join(err, unix.Fchmod(fd, ea.mode)) // which enter has changed
+	}
+	if err != nil || !covered {
 		return err
 	}
 	r.changed++
