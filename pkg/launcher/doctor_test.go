@@ -140,6 +140,11 @@ func TestCheckOfThisMachine(t *testing.T) {
 	if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("%v is left: %v", list, err)
 	}
+	memory := *l
+	memory.Ephemeral = 16 << 20
+	if got := verdicts(t, slices.Collect(memory.Check(t.Context(), launcher.Spec{}))); got["checkpoints"] != launcher.NotChecked || got["removal"] != launcher.Passed {
+		t.Errorf("with files in memory: %v", got)
+	}
 	broken := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: "/nowhere"}
 	findings = slices.Collect(broken.Check(t.Context(), launcher.Spec{}))
 	if got := verdicts(t, findings); got["sandbox"] != launcher.Failed || got["command"] != launcher.NotChecked {

@@ -46,24 +46,25 @@ type clusterPatient struct {
 
 // The names of the checks.
 const (
-	checkSpec       = "specification"
-	checkKubeconfig = "kubeconfig"
-	checkServer     = "API server"
-	checkNamespace  = "namespace"
-	checkPermission = "permission on "
-	checkStorage    = "storage class"
-	checkIdentity   = "identity"
-	checkPool       = "pool"
-	checkPod        = "pod is admitted"
-	checkEgress     = "way out of the sandbox"
-	checkRefusal    = "pods with the node's files"
-	checkSecret     = "pods with Secrets"
-	checkReap       = "reaper"
-	checkNode       = "pod has a node"
-	checkContainer  = "container runs"
-	toTheAgent      = " to the agent" // follows the connection's name
-	checkCommand    = "command through the agent"
-	checkRemoval    = "pod is removed"
+	checkSpec        = "specification"
+	checkKubeconfig  = "kubeconfig"
+	checkServer      = "API server"
+	checkNamespace   = "namespace"
+	checkPermission  = "permission on "
+	checkStorage     = "storage class"
+	checkIdentity    = "identity"
+	checkPool        = "pool"
+	checkPod         = "pod is admitted"
+	checkCheckpoints = "checkpoints"
+	checkEgress      = "way out of the sandbox"
+	checkRefusal     = "pods with the node's files"
+	checkSecret      = "pods with Secrets"
+	checkReap        = "reaper"
+	checkNode        = "pod has a node"
+	checkContainer   = "container runs"
+	toTheAgent       = " to the agent" // follows the connection's name
+	checkCommand     = "command through the agent"
+	checkRemoval     = "pod is removed"
 )
 
 func (p *clusterPatient) checks() []check[*clusterPatient] {
@@ -95,6 +96,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
 			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // every image has this program
 		}},
+		{checkCheckpoints, []string{p.checkWay()}, (*clusterPatient).checkCheckpoints},
 		{checkEgress, []string{p.checkWay()}, (*clusterPatient).checkEgress},
 		{checkRefusal, []string{checkPod}, (*clusterPatient).checkRefusals},
 		{checkSecret, []string{checkPod}, (*clusterPatient).checkSecrets},

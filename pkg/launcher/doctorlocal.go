@@ -33,6 +33,7 @@ var localChecks = []check[*localPatient]{
 	{name: "isolation", needs: []string{"sandbox"}, run: (*localPatient).checkIsolation},
 	{name: "limits of the sandbox", needs: []string{"sandbox"}, run: (*localPatient).checkLimits},
 	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
+	{name: checkCheckpoints, needs: []string{"sandbox"}, run: (*localPatient).checkCheckpoints},
 	{name: checkEgress, needs: []string{"sandbox"}, run: (*localPatient).checkEgress},
 	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
 }
