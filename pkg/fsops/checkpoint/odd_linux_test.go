@@ -293,3 +293,37 @@ func look(t *testing.T, dir string) map[string]string {
 	}
 	return files
 }
+
+// A store that commands have removed is made again: what it had is gone, and said to be.
+func TestStoreThatIsRemovedIsMadeAgain(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	store := filepath.Join(filepath.Dir(root), "store")
+	gone := create(t, s)
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	sow(t, root, map[string]string{"x": "2"})
+	if _, err := s.Restore(t.Context(), gone.ID, checkpoint.RestoreOptions{}); gone.ID != c.ID && !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("restoring one of before: %v", err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil || reap(t, root)["x"] != "1" {
+		t.Errorf("restoring: %v", err)
+	}
+	// A store that has no path is of its descriptor.
+	fd, err := unix.Open(store, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	s, err = checkpoint.Open(fmt.Sprintf("/proc/self/fd/%d", fd), root, checkpoint.Options{})
+	if err == nil {
+		_, err = s.Create(t.Context(), checkpoint.CreateOptions{})
+	}
+	if err = errors.Join(err, os.RemoveAll(store)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("without a directory: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,6 +29,11 @@ func (s *Store) pin() (unpin func(), err error) {
 		}
 	}
 	root, err := p.dir(unix.AT_FDCWD, s.dir, 0) // which may be the path of a descriptor itself
+	if errors.Is(err, unix.ENOENT) {
+		if err = os.MkdirAll(s.dir, 0o700); err == nil {
+			root, err = p.dir(unix.AT_FDCWD, s.dir, 0)
+		}
+	}
 	paths := map[string]string{}
 	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir} {
 		if err == nil {
@@ -37,6 +43,9 @@ func (s *Store) pin() (unpin func(), err error) {
 				paths[name] = pathOf(fd)
 			}
 		}
+	}
+	if errors.Is(err, unix.ENOENT) { // of a descriptor whose directory was removed
+		err = fmt.Errorf("%w: it is gone", ErrCorrupt)
 	}
 	if err != nil {
 		unpin()

@@ -33,7 +33,7 @@ func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restor
 	defer unlock()
 	// A restore of everything needs no earlier one to be complete.
 	if err := s.recover(ctx); err != nil && !errors.Is(err, ErrIncomplete) && len(opts.Paths) > 0 {
-		return Restored{}, err
+		return Restored{}, fmt.Errorf("an earlier restore is not complete, which one of everything would replace: %w", err)
 	}
 	done, err := s.restore(ctx, id, opts.Paths)
 	if err != nil {
