@@ -105,11 +105,11 @@ prebuilt:
 MACHINE := $(shell grep -qs 'memory.*pids' /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers || echo $(CLUSTER)/machine/vmlinuz)
 
 # The programs besides Go that the tests and benchmarks use, as program=package of Debian,
-# and those that only tests at full size use, because they are large.
+# and those that only benchmarks or tests at full size use.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux vim=vim python3=python3 pip=python3-pip ip=iproute2 \
 	ssh=openssh-client rsync=rsync jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
-	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless) $(if $(MACHINE),qemu-system-x86_64=qemu-system-x86 cpio=cpio busybox=busybox-static)
+	$(if $(filter bench,$(MAKECMDGOALS)),restic=restic) $(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless) $(if $(MACHINE),qemu-system-x86_64=qemu-system-x86 cpio=cpio busybox=busybox-static)
 
 needs:
 	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \
@@ -243,7 +243,7 @@ contracts: needs sandboxes ## write anew what the tests see of other products' A
 		$$(git grep -l 'contracts\.Record(' -- '*_test.go' ':!test/contracts' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 	$(MAKE) generate
 
-bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools, Egress, Isolation, SSH, Console or Scale for one; PUBLISH=1 for the published tables)
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools, Egress, Isolation, SSH, Console, Checkpoint or Scale for one; PUBLISH=1 for the published tables)
 	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 

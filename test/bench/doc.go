@@ -6,7 +6,7 @@
 //
 // "make bench" in the project's root runs all groups. Each group is a benchmark:
 // BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart, BenchmarkMany,
-// BenchmarkCost, BenchmarkTools, BenchmarkScale, and those whose names begin with
+// BenchmarkCost, BenchmarkTools, BenchmarkScale, BenchmarkCheckpoint, and those whose names begin with
 // BenchmarkEgress, BenchmarkGateway, BenchmarkIsolation and BenchmarkSSH. At the end it prints a table of
 // all measurements. "make bench-check" fails if a ratio misses its target.
 //

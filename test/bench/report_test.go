@@ -189,7 +189,7 @@ func (r *report) writeJSON(w io.Writer) error {
 }
 
 // allGroups is the number of groups.
-const allGroups = 8
+const allGroups = 9
 
 func (r *report) groups() []string {
 	var groups []string
