@@ -256,6 +256,10 @@ const (
 	visitMemoryOfAll = 128 << 20
 	visitDisk        = 1 << 30
 	visitDiskOfAll   = 4 << 30
+	// visitAhead and visitAheadOfAll bound in the same way what is kept of the files that they read. A file that
+	// is read fast takes 6 MiB.
+	visitAhead      = 32 << 20
+	visitAheadOfAll = 128 << 20
 	// paceTime is how long a call of such a connection waits for its tenant's rate to allow it.
 	paceTime = 30 * time.Second
 	// A deed of such a connection, as a file that it reads in pieces, is one call to the rate for each deedParts

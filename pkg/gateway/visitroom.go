@@ -4,7 +4,7 @@ import "sync"
 
 // visitRooms count the bytes that faces keep here for the clients of visits.
 type visitRooms struct {
-	memory, disk visitRoom
+	memory, disk, ahead visitRoom
 }
 
 // visitRoom counts the bytes of one kind.
@@ -24,6 +24,12 @@ func (v *Visit) KeepInMemory(n int64) bool {
 // KeepOnDisk is described at [Visit.KeepInMemory].
 func (v *Visit) KeepOnDisk(n int64) bool {
 	return v.g.visits.rooms.disk.keep(v.caller.Tenant, n, visitDisk, visitDiskOfAll)
+}
+
+// KeepAhead is like KeepInMemory for what a face has read ahead of its clients. That is bounded apart, so that readers
+// leave room for writers.
+func (v *Visit) KeepAhead(n int64) bool {
+	return v.g.visits.rooms.ahead.keep(v.caller.Tenant, n, visitAhead, visitAheadOfAll)
 }
 
 func (r *visitRoom) keep(tenant string, n, limit, limitOfAll int64) bool {

@@ -11,6 +11,7 @@ func TestATenantsVisitsHaveOneRoomAndAllOfAGatewayAnother(t *testing.T) {
 		one, total int64
 	}{
 		"memory": {(*Visit).KeepInMemory, visitMemory, visitMemoryOfAll}, "disk": {(*Visit).KeepOnDisk, visitDisk, visitDiskOfAll},
+		"ahead": {(*Visit).KeepAhead, visitAhead, visitAheadOfAll},
 	} {
 		if !keep.of(visit("a"), keep.one) || keep.of(visit("a"), 1) {
 			t.Errorf("%s: two visits of a tenant are bounded apart", what)

@@ -20,6 +20,7 @@ type connection struct {
 	client       *ssh.ServerConn
 	spools       atomic.Int64 // how many files are changed in place
 	memory, disk room         // what is kept for files that are written
+	ahead        room         // and for those that are read
 
 	mu       sync.Mutex
 	channels int  // how many are open

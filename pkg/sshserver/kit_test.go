@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }
 type place struct {
 	*launcher.Sandbox
 	key ssh.Signer
+	set func(*sshserver.Server) // changes each server; may be nil
 }
 
 func newPlace(t testing.TB) *place {
@@ -40,11 +41,15 @@ func newPlace(t testing.TB) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{launchertest.Sandbox(t), signer}
+	return &place{Sandbox: launchertest.Sandbox(t), key: signer}
 }
 
 func (p *place) server(terminal string) *sshserver.Server {
-	return &sshserver.Server{Sandbox: p.Client, Workdir: p.Workdir, HostKey: p.key, Terminal: terminal}
+	s := &sshserver.Server{Sandbox: p.Client, Workdir: p.Workdir, HostKey: p.key, Terminal: terminal}
+	if p.set != nil {
+		p.set(s)
+	}
+	return s
 }
 
 // connect returns a client, whose terminals have this name. The server ends before the test does.

@@ -61,6 +61,11 @@ const (
 	blocksAhead    = 2
 	keptBlocks     = 8
 	longestStretch = 16
+	// maxAhead bounds what all files of a connection have of such blocks: five files at full speed. More are read more
+	// slowly. idleTime is how long a file that nobody reads keeps its own: a client that reads on after that
+	// has paused anyway.
+	maxAhead = 32 << 20
+	idleTime = 5 * time.Second
 	// maxFetches bounds the calls that fetch blocks of an open file at once: with an agent that answers, a few more
 	// than keptBlocks.
 	maxFetches = 32

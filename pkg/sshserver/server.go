@@ -67,14 +67,17 @@ type Server struct {
 	Deed func(ctx context.Context) context.Context
 	// Memory and Disk, unless nil, count n more bytes that this process keeps for the files of clients, and return
 	// false if there is no room for them. A negative n gives as many back, which there is always room for. So
-	// several connections can have one bound.
-	Memory, Disk func(n int64) bool
+	// several connections can have one bound. Ahead counts what is kept of files that are read: without room, they
+	// are read in the pieces that the client asks for, which takes longer.
+	Memory, Disk, Ahead func(n int64) bool
 	// KeepAlive says when the client is asked whether it is there.
 	KeepAlive KeepAlive
 	// Closing, unless nil, ends when the client should leave: the connection ends as soon as it has
 	// no channels.
 	Closing context.Context
 	Log     *slog.Logger // gets what clients are refused; nil discards it
+
+	idle time.Duration // how long an open file that nobody reads keeps blocks; zero is idleTime
 }
 
 // Serve serves the connection until the client ends it or ctx ends, and closes it. It returns
@@ -115,7 +118,10 @@ func (s *Server) ServeClient(ctx context.Context, client *ssh.ServerConn, channe
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
-	c := &connection{server: s, client: client, memory: room{limit: maxMemory, beyond: s.Memory}, disk: room{limit: maxSpools * maxSpool, beyond: s.Disk}}
+	c := &connection{
+		server: s, client: client, memory: room{limit: maxMemory, beyond: s.Memory},
+		disk: room{limit: maxSpools * maxSpool, beyond: s.Disk}, ahead: room{limit: maxAhead, beyond: s.Ahead},
+	}
 	if s.Closing != nil {
 		defer context.AfterFunc(s.Closing, c.closing)()
 	}

@@ -17,12 +17,13 @@ type stretch struct {
 	start, end int64       // offsets in the file
 	next       int64       // the first block that is not in todo yet
 	todo       chan *block // what is wanted, in order; it has room for all, and is closed when no more follow
+	held       int64       // what the reader's room has counted for those that are not wanted yet
 }
 
 func (s *stretch) blocks() int64 { return (s.end - s.start) / readAhead }
 
 // block returns the block at offset, which it begins to fetch if it is not kept, with those that follow once
-// the client reads in order.
+// the client reads in order. It returns nil if there is no room for one.
 func (r *reader) block(offset int64) (*block, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,8 +39,13 @@ func (r *reader) block(offset int64) (*block, error) {
 	case b != nil && !near:
 		return b, nil
 	case b == nil && !near:
-		r.begin(r.newStretch(offset, 1))
+		if !r.begin(offset, 1) {
+			return nil, nil
+		}
 	case b == nil && offset < r.stretch.next: // it was kept
+		if !r.room.take(readAhead) {
+			return nil, nil
+		}
 		b = r.want(offset)
 		r.run(func() { r.fill(b) })
 	}
@@ -64,37 +70,45 @@ func (r *reader) isNear(offset int64) bool {
 }
 
 // fetchUntil has the stretch fetch what is not yet fetched up to the block at offset, and some blocks in front of it
-// unless the file is read for the first time here. It is called with mu.
+// unless the file is read for the first time here, or there is no room. It is called with mu.
 func (r *reader) fetchUntil(offset int64) {
 	ahead := offset
 	if offset > r.stretch.start || r.stretch.blocks() > 1 {
 		ahead += blocksAhead * readAhead
 	}
 	for r.stretch.next <= offset || r.stretch.next <= ahead && r.stretch.next < r.size {
-		if r.stretch.next == r.stretch.end {
-			r.begin(r.newStretch(r.stretch.end, 2*r.stretch.blocks()))
+		if r.stretch.next == r.stretch.end && !r.begin(r.stretch.end, 2*r.stretch.blocks()) {
+			return
 		}
+		r.stretch.held -= readAhead // it is the block's now
 		r.stretch.todo <- r.want(r.stretch.next)
 		r.stretch.next += readAhead
 	}
 }
 
-// newStretch returns a stretch of this many blocks, or fewer if the file ends before.
-func (r *reader) newStretch(start, blocks int64) *stretch {
+// begin begins a stretch of this many blocks in place of the present one, or of fewer if the file ends before, or
+// there is no room for all. It returns false, and changes nothing, if there is none for one. It is called with mu.
+func (r *reader) begin(start, blocks int64) bool {
 	left := (r.size - start + readAhead - 1) / readAhead
 	blocks = max(1, min(blocks, left, longestStretch))
-	return &stretch{start: start, next: start, end: start + blocks*readAhead, todo: make(chan *block, blocks)}
+	for !r.room.take(blocks * readAhead) {
+		if blocks /= 2; blocks == 0 {
+			return false
+		}
+	}
+	r.endStretch()
+	next := &stretch{start: start, next: start, end: start + blocks*readAhead, todo: make(chan *block, blocks), held: blocks * readAhead}
+	r.stretch = next
+	r.run(func() { r.fetch(next) })
+	return true
 }
 
-// begin begins a stretch in place of the present one, which still fetches what was wanted. It is called with mu.
-func (r *reader) begin(next *stretch) {
+// endStretch has the present stretch fetch what was wanted, and no more. It is called with mu.
+func (r *reader) endStretch() {
 	if r.stretch != nil {
 		close(r.stretch.todo)
 	}
-	r.stretch = next
-	if next != nil {
-		r.run(func() { r.fetch(next) })
-	}
+	r.stretch = nil
 }
 
 // errStalled says that the agent does not answer.
@@ -111,35 +125,16 @@ func (r *reader) run(call func()) {
 	}()
 }
 
-// want keeps a block that somebody fetches, in place of the oldest. It is called with mu.
-func (r *reader) want(offset int64) *block {
-	b := &block{offset: offset, ready: make(chan struct{})}
-	r.blocks = append(r.blocks, b)
-	if len(r.blocks) > keptBlocks {
-		r.blocks = r.blocks[1:]
-	}
-	return b
-}
-
-// kept returns the block at offset if it is kept, or nil. It is called with mu.
-func (r *reader) kept(offset int64) *block {
-	for _, b := range r.blocks {
-		if b.offset == offset {
-			return b
-		}
-	}
-	return nil
-}
-
 // fetch fetches the blocks of a stretch. If their call ends early, each of the others gets its own.
 func (r *reader) fetch(stretch *stretch) {
+	defer r.over(stretch)
 	if stretch.blocks() > 1 {
-		f := filler{stretch: stretch, size: r.size}
+		f := filler{reader: r, stretch: stretch}
 		_, err := r.client.Read(r.ctx, r.name, &f, fsops.ReadOptions{Offset: stretch.start, Length: stretch.end - stretch.start})
 		switch {
 		case f.block == nil:
 		case err == nil: // the end of the file
-			close(f.block.ready)
+			r.fetched(f.block)
 		default:
 			r.fill(f.block)
 		}
@@ -149,18 +144,31 @@ func (r *reader) fetch(stretch *stretch) {
 	}
 }
 
+// over notes that a stretch fetches no more.
+func (r *reader) over(s *stretch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.room.give(s.held)
+	s.held = 0
+}
+
 // fill fetches one block.
 func (r *reader) fill(b *block) {
-	defer close(b.ready)
-	var data bytes.Buffer
-	_, b.err = r.client.Read(r.ctx, r.name, &data, fsops.ReadOptions{Offset: b.offset, Length: readAhead})
+	defer r.fetched(b)
+	data := bytes.NewBuffer(r.newData(b))
+	_, b.err = r.client.Read(r.ctx, r.name, data, fsops.ReadOptions{Offset: b.offset, Length: readAhead})
 	b.data = data.Bytes()
+}
+
+// newData returns what a block of the file needs, if the file has not grown.
+func (r *reader) newData(b *block) []byte {
+	return make([]byte, 0, min(readAhead, max(r.size-b.offset, 0)))
 }
 
 // filler writes what comes into the blocks of a stretch.
 type filler struct {
+	reader  *reader
 	stretch *stretch
-	size    int64  // of the file
 	block   *block // what is not full yet
 }
 
@@ -176,14 +184,14 @@ func (f *filler) Write(p []byte) (int, error) {
 			if !ok {
 				return n, errNotWanted
 			}
-			b.data = make([]byte, 0, min(readAhead, max(f.size-b.offset, 0)))
+			b.data = f.reader.newData(b)
 			f.block = b
 		}
 		part := p[n:min(len(p), n+readAhead-len(f.block.data))]
 		f.block.data = append(f.block.data, part...)
 		n += len(part)
 		if len(f.block.data) == readAhead {
-			close(f.block.ready)
+			f.reader.fetched(f.block)
 			f.block = nil
 		}
 	}

@@ -1,12 +1,15 @@
 package sshserver
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/pkg/sftp"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -20,20 +23,16 @@ type reader struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	release func()
+	room    *room         // counts what is kept and fetched
+	idle    time.Duration // how long that stays without a read
 
 	mu      sync.Mutex
 	closed  bool
-	fetches int      // calls under way
-	blocks  []*block // what is kept, the newest last
-	stretch *stretch // what fetches the next blocks; nil at first
-}
-
-// block is a piece of a file that begins at a multiple of its size.
-type block struct {
-	offset int64
-	data   []byte
-	err    error
-	ready  chan struct{} // closed when data and err are set
+	reads   int         // under way
+	unused  *time.Timer // runs while there are none; nil before the first
+	fetches int         // calls under way
+	blocks  []*block    // what is kept, the newest last
+	stretch *stretch    // what fetches the next blocks; nil at first, and after a pause
 }
 
 // Fileread implements sftp.FileReader.
@@ -49,7 +48,10 @@ func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
 	if deed := f.conn.server.Deed; deed != nil {
 		ctx = deed(ctx)
 	}
-	return &reader{client: f.client, name: r.Filepath, size: file.Attr().Size, ctx: ctx, cancel: cancel, release: f.release}, nil
+	return &reader{
+		client: f.client, name: r.Filepath, size: file.Attr().Size, ctx: ctx, cancel: cancel, release: f.release,
+		room: &f.conn.ahead, idle: cmp.Or(f.conn.server.idle, idleTime),
+	}, nil
 }
 
 // ReadAt implements io.ReaderAt.
@@ -57,12 +59,17 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
 		return 0, sftp.ErrSSHFxBadMessage
 	}
+	defer r.use()()
 	n := 0
 	for n < len(p) {
 		at := offset + int64(n)
 		b, err := r.block(at - at%readAhead)
 		if err != nil {
 			return n, err
+		}
+		if b == nil { // there is no room to keep more than what was asked for
+			more, err := r.fetchInto(p[n:], at)
+			return n + more, err
 		}
 		select {
 		case <-b.ready:
@@ -83,16 +90,30 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// drop forgets a block.
-func (r *reader) drop(old *block) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i, b := range r.blocks {
-		if b == old {
-			r.blocks = append(r.blocks[:i:i], r.blocks[i+1:]...)
-			return
-		}
+// fetchInto fetches what a client has asked for, and nothing else.
+func (r *reader) fetchInto(p []byte, offset int64) (int, error) {
+	to := &into{p: p}
+	_, err := r.client.Read(r.ctx, r.name, to, fsops.ReadOptions{Offset: offset, Length: int64(len(p))})
+	if err == nil && to.n < len(p) {
+		err = io.EOF
 	}
+	return to.n, err
+}
+
+// into is filled from its beginning.
+type into struct {
+	p []byte
+	n int
+}
+
+// Write implements io.Writer.
+func (i *into) Write(p []byte) (int, error) {
+	n := copy(i.p[i.n:], p)
+	i.n += n
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
 }
 
 // Close implements io.Closer.
@@ -102,7 +123,10 @@ func (r *reader) Close() error {
 	if !r.closed {
 		r.cancel()
 		r.release()
-		r.begin(nil)
+		r.forget()
+		if r.unused != nil {
+			r.unused.Stop()
+		}
 	}
 	r.closed = true
 	return nil

@@ -25,7 +25,10 @@ func (s stalled) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ 
 
 func TestReadsThatTheAgentLeavesUnansweredAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &reader{client: podapi.Over(stalled{}, func() error { return nil }), name: "f", size: 1 << 40, ctx: ctx, cancel: cancel, release: func() {}}
+	r := &reader{
+		client: podapi.Over(stalled{}, func() error { return nil }), name: "f", size: 1 << 40, ctx: ctx, cancel: cancel, release: func() {},
+		room: &room{limit: 1 << 40},
+	}
 	defer r.Close()
 	taken := 0
 	for i := range int64(500) {
