@@ -60,6 +60,7 @@ func (g *Gateway) terminalOperations() {
 			param("query", "rows", huma.TypeInteger, "the terminal's height: 24 without it"),
 			param("header", idempotencyKey, huma.TypeString, "as of exec: a repeated request starts nothing again"),
 			param("query", "idempotency_key", huma.TypeString, "in place of the header"),
+			wakeParam,
 		},
 		Responses: map[string]*huma.Response{"101": {Description: "the WebSocket is open"}},
 	}, func(c *rawCall) error { return c.openTerminal(g) })

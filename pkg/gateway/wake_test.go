@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,6 +99,34 @@ func asleep(t *testing.T, body string, patience time.Duration) (*door, *sleeper)
 }
 
 const autoPause = `{"id":"job-1","auto_pause":true,"idle_seconds":60}`
+
+func TestATerminalWakesNobodyAgainstItsCallersWill(t *testing.T) {
+	d, l := asleep(t, autoPause, hung)
+	close(l.held)
+	open := func(query string) (status int, body string) {
+		conn, r, err := dialer(terminalProtocol).DialContext(t.Context(), strings.Replace(d.url, "http", "ws", 1)+"/api/v1/sandboxes/job-1/terminal?"+query, http.Header{"Authorization": {"Bearer a"}})
+		if err == nil {
+			conn.Close()
+			return r.StatusCode, ""
+		}
+		text, _ := io.ReadAll(r.Body)
+		return r.StatusCode, string(text)
+	}
+	for query, want := range map[string]string{"wake=false": `"class":"paused"`, "wake=false&exec_id=01890a5d-ac96-774b-bcce-b302099a8057": `"class":"paused"`, "wake=maybe": "wake must be"} {
+		if status, text := open(query); !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+	if n := l.resumes.Load(); n != 0 {
+		t.Errorf("%d resumptions", n)
+	}
+	if status, text := open("wake=true"); status != http.StatusSwitchingProtocols || l.resumes.Load() != 1 {
+		t.Errorf("a terminal that wakes it: %d %s; %d resumptions", status, text, l.resumes.Load())
+	}
+	if status, text := open("wake=false"); status != http.StatusSwitchingProtocols {
+		t.Errorf("a terminal of a sandbox that is awake: %d %s", status, text)
+	}
+}
 
 func TestCallsWakeASleepingSandboxOnce(t *testing.T) {
 	d, l := asleep(t, autoPause, hung)

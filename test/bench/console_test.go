@@ -44,7 +44,7 @@ func BenchmarkConsoleFirstView(b *testing.B) {
 	if g.ServeHTTP(answer, create); answer.Code != http.StatusCreated {
 		b.Fatalf("%d %s", answer.Code, answer.Body)
 	}
-	times := consoletest.Views(b, consoletest.Plan{Origin: origin, Cut: server.URL, Token: token, Sandbox: "bench"}, consoleViews+1)
+	times := consoletest.Views(b, consoletest.Plan{Origin: origin, Token: token, Sandbox: "bench"}, consoleViews+1)
 	next := 0
 	r := compare(b, "console", "first view", consoleViews, side{name: "podagent", timed: func() (time.Duration, error) {
 		next++

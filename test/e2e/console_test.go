@@ -44,9 +44,7 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Chromium takes the certificate at its second try
 	server.StartTLS()
-	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { server.CloseClientConnections() }))
 	t.Cleanup(func() {
-		cut.Close()
 		server.CloseClientConnections()
 		server.Close()
 		if err := g.Close(); err != nil {
@@ -73,7 +71,7 @@ func TestConsoleOfAPodInABrowser(t *testing.T) {
 	send("/job-17/exec", map[string]string{"script": consoletest.HostileFiles})
 	send("/job-17/exec", map[string]string{"script": consoletest.PageServer(origin, consolePort)})
 	consoletest.Drive(t, consoletest.Plan{
-		Origin: origin, Token: gatewayToken, Sandbox: "job-17", Pods: true, Cut: cut.URL, Port: consolePort, Denied: "evil.test",
+		Origin: origin, Token: gatewayToken, Sandbox: "job-17", Pods: true, Port: consolePort, Listens: consolePort, Denied: "evil.test",
 	})
 }
 

@@ -26,8 +26,6 @@ func TestConsoleInABrowser(t *testing.T) {
 // plan makes a sandbox, and says what to do to it.
 func (d *door) plan() consoletest.Plan {
 	d.Helper()
-	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { d.server.CloseClientConnections() }))
-	d.Cleanup(cut.Close)
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { consoletest.ServePage(w, r, d.origin) }))
 	d.Cleanup(inside.Close)
 	port, err := strconv.Atoi(inside.URL[strings.LastIndex(inside.URL, ":")+1:])
@@ -35,12 +33,26 @@ func (d *door) plan() consoletest.Plan {
 		d.Fatal(err)
 	}
 	d.call("POST", "/api/v1/sandboxes", `{"id":"job-17","labels":{"team":"red"}}`)
-	body, _ := json.Marshal(map[string]string{"script": consoletest.HostileFiles})
-	var exit struct{ Code int }
+	d.run(consoletest.HostileFiles)
+	listens, err := strconv.Atoi(strings.TrimSpace(d.run(consoletest.PageServer(d.origin, 0))))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Listens: listens, Denied: "evil.test"}
+}
+
+// run runs a script in the sandbox, and returns what it writes.
+func (d *door) run(script string) (out string) {
+	d.Helper()
+	body, _ := json.Marshal(map[string]string{"script": script})
+	var exit struct {
+		Code   int
+		Stdout string
+	}
 	if err := json.Unmarshal(d.call("POST", "/api/v1/sandboxes/job-17/exec", string(body)), &exit); err != nil || exit.Code != 0 {
 		d.Fatal(exit, err)
 	}
-	return consoletest.Plan{Origin: d.origin, Token: token, Sandbox: "job-17", Port: port, Cut: cut.URL, Denied: "evil.test"}
+	return exit.Stdout
 }
 
 // call calls the gateway with the token.

@@ -33,8 +33,8 @@ type Plan struct {
 	Origin      string `json:"origin"`                // of the console
 	Token       string `json:"token"`                 // of a tenant
 	Sandbox     string `json:"sandbox"`               // its name; it runs, has the label team=red and what [HostileFiles] makes
-	Cut         string `json:"cut"`                   // a POST to this URL cuts the connections of the gateway
 	Port        int    `json:"port,omitempty"`        // of a server in it by [ServePage]; 0 for none
+	Listens     int    `json:"listens,omitempty"`     // the port of [PageServer] in it
 	Denied      string `json:"denied,omitempty"`      // a host that it may not reach; empty if no gateway lets it out
 	Pods        bool   `json:"pods,omitempty"`        // it can be paused, and extended
 	Views       int    `json:"views,omitempty"`       // show the list this often in a new page, and do nothing else: see [Views]
@@ -55,8 +55,8 @@ func ServePage(w http.ResponseWriter, r *http.Request, console string) {
 	fmt.Fprintf(w, hostilePage, console, r.Header.Get("Cookie"))
 }
 
-// PageServer is a script that serves what [ServePage] does at a port of a sandbox that has Python. It returns when it is
-// served.
+// PageServer is a script that serves what [ServePage] does at a port of a sandbox that has Python; 0 is any. Its process has a
+// name that would do harm. The script writes the port when the page is served.
 func PageServer(console string, port int) string {
 	const server = `cd "$(mktemp -d)"
 cat >page.html <<'END'
@@ -70,10 +70,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html")
         self.end_headers()
         self.wfile.write(open("page.html").read().replace('"COOKIE"', json.dumps(self.headers.get("Cookie", ""))).encode())
-http.server.ThreadingHTTPServer(("127.0.0.1", %d), Handler).serve_forever()
+open("/proc/self/comm", "wb").write(b"<b>srv\xc2\x9b")
+server = http.server.ThreadingHTTPServer(("127.0.0.1", %d), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
 END
-python3 server.py >/dev/null 2>&1 &
-until python3 -c 'import socket; socket.create_connection(("127.0.0.1", %[2]d))' 2>/dev/null; do kill -0 $! || exit; sleep 0.1; done`
+python3 server.py >port 2>/dev/null &
+until [ -s port ]; do kill -0 $! || exit; sleep 0.1; done
+cat port`
 	return fmt.Sprintf(server, fmt.Sprintf(hostilePage, console, "COOKIE"), port)
 }
 
@@ -141,8 +145,8 @@ func drive(tb testing.TB, p Plan) (steps []step) {
 	defer cancel()
 	in, err := json.Marshal(struct {
 		Plan
-		Relays map[string]string `json:"relays"`
-	}{p, relays(tb, p.Origin, p.Cut)})
+		Relay relay `json:"relay"`
+	}{p, relayTo(tb, p.Origin)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -163,37 +167,39 @@ func drive(tb testing.TB, p Plan) (steps []step) {
 	return steps
 }
 
-// relays returns sockets by which a browser with a network of its own gets to servers of this machine, by their ports.
-func relays(tb testing.TB, servers ...string) map[string]string {
-	tb.Helper()
-	sockets := map[string]string{}
-	for _, server := range servers {
-		u, err := url.Parse(server)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		path := filepath.Join(tb.TempDir(), "relay")
-		listener, err := net.Listen("unix", path)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(func() { listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return // the test has ended
-				}
-				go relay(conn, net.JoinHostPort("127.0.0.1", u.Port()))
-			}
-		}()
-		sockets[u.Port()] = path
-	}
-	return sockets
+// relay is a socket by which a browser with a network of its own gets to a port of this machine.
+type relay struct {
+	Port string `json:"port"`
+	Path string `json:"path"`
 }
 
-// relay carries bytes both ways until one of both ends.
-func relay(conn net.Conn, address string) {
+// relayTo returns a relay to the server at an origin.
+func relayTo(tb testing.TB, origin string) relay {
+	tb.Helper()
+	u, err := url.Parse(origin)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	path := filepath.Join(tb.TempDir(), "relay")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // the test has ended
+			}
+			go carry(conn, net.JoinHostPort("127.0.0.1", u.Port()))
+		}
+	}()
+	return relay{u.Port(), path}
+}
+
+// carry carries bytes both ways until one of both ends.
+func carry(conn net.Conn, address string) {
 	defer conn.Close()
 	to, err := net.Dial("tcp", address)
 	if err != nil {

@@ -8,15 +8,18 @@ import { views } from "./views.mjs";
 import * as all from "./steps.mjs";
 
 const plan = JSON.parse(readFileSync(0, "utf8"));
-for (const [port, socket] of Object.entries(plan.relays)) {
-  const relay = createServer((from) => {
-    const to = connect(socket);
-    from.pipe(to).pipe(from);
-    for (const [one, other] of [[from, to], [to, from]]) one.on("error", () => other.destroy()).on("close", () => other.destroy());
-  });
-  await new Promise((done) => relay.listen(Number(port), "127.0.0.1", done));
-  relay.unref();
-}
+const connections = new Set();
+const relay = createServer((from) => {
+  connections.add(from);
+  from.on("close", () => connections.delete(from));
+  const to = connect(plan.relay.path);
+  from.pipe(to).pipe(from);
+  for (const [one, other] of [[from, to], [to, from]]) one.on("error", () => other.destroy()).on("close", () => other.destroy());
+});
+await new Promise((done) => relay.listen(Number(plan.relay.port), "127.0.0.1", done));
+relay.unref();
+// cut resets all connections of the browser, those of WebSockets, too.
+const cut = () => connections.forEach((c) => c.resetAndDestroy());
 const browser = await chromium.launch({
   executablePath: "/usr/bin/chromium",
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--no-proxy-server", "--host-resolver-rules=MAP gateway.test 127.0.0.1, MAP *.sandboxes.test 127.0.0.1"],
@@ -49,7 +52,7 @@ const steps = plan.screenshots ? { pictures } : plan.views ? { views } : all.ste
 for (const [name, step] of Object.entries(steps)) {
   let wrong = "", times;
   try {
-    times = await step({ page, context, browser, plan, faults });
+    times = await step({ page, context, browser, plan, faults, cut });
   } catch (e) {
     wrong = String(e.stack ?? e) + "\n" + (await page.locator("body").innerText().catch(() => "")).slice(0, 2000);
   }

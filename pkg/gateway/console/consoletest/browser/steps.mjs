@@ -254,7 +254,7 @@ export const steps = {
   async "changes after a connection that broke"(t) {
     await inSandbox(t, "changes");
     await following(t);
-    await fetch(t.plan.cut, { method: "POST" }); // all connections of the gateway end
+    t.cut();
     await t.page.getByText("Changes may be missing here").waitFor();
     await following(t);
     await call(t, "PUT", "/files?path=later.txt", "x");
@@ -292,7 +292,7 @@ export const steps = {
     await inSandbox(t, "changes");
     await following(t);
     await refuse();
-    await fetch(t.plan.cut, { method: "POST" });
+    t.cut();
     await t.page.getByText("is paused: no change").first().waitFor();
     await t.page.unroute(asleep);
     await inSandbox(t, "processes");
@@ -300,7 +300,7 @@ export const steps = {
     await t.page.keyboard.press("Enter");
     await t.page.getByRole("log").getByText("before").waitFor();
     await refuse();
-    await fetch(t.plan.cut, { method: "POST" });
+    t.cut();
     await t.page.getByText("is paused: its commands have ended").first().waitFor();
     await t.page.unroute(asleep);
     await call(t, "POST", "/exec", JSON.stringify({ script: "echo > fifo" }));
@@ -371,7 +371,7 @@ export const steps = {
   async "terminal over a connection that broke"(t) {
     await t.page.keyboard.type("echo before-$((1+1))\n");
     await awaitScreen(t, "before-2");
-    await fetch(t.plan.cut, { method: "POST" }); // all connections of the gateway end
+    t.cut();
     await t.page.keyboard.type("echo after-$((1+2))\n");
     await awaitScreen(t, "after-3");
     assert.equal((await screenText(t)).match(/before-2/g).length, 1);
@@ -389,6 +389,24 @@ export const steps = {
     const link = await t.page.locator(".xterm-rows span", { hasText: "link" }).first().boundingBox();
     if (link) await t.page.mouse.click(link.x + 2, link.y + 2);
     assert.equal(await t.page.locator(".xterm img, .xterm script").count(), 0);
+  },
+  async "a terminal whose sandbox is paused wakes nothing"(t) {
+    const state = await t.page.evaluate((id) => fetch(`/console/api/v1/sandboxes/${id}`).then((r) => r.json()), t.plan.sandbox);
+    const at = new RegExp(`/sandboxes/${t.plan.sandbox}$`), resume = new RegExp(`/sandboxes/${t.plan.sandbox}/resume$`);
+    const sockets = [], resumed = [];
+    t.page.on("websocket", (s) => sockets.push(s.url()));
+    await t.page.route(at, (route) => route.fulfill({ json: { ...state, state: "paused" } }));
+    await t.page.route(resume, (route) => (resumed.push(route.request().method()), route.fulfill({ status: 204 })));
+    t.cut();
+    await t.page.getByText("It is paused.").waitFor();
+    await check(t, "a terminal whose sandbox is paused");
+    assert.deepEqual([sockets, resumed], [[], []]);
+    await t.page.unroute(at);
+    await t.page.getByRole("button", { name: "Wake it" }).press("Enter");
+    await awaitScreen(t, "<script>"); // it only seemed to be paused: the terminal is there
+    await t.page.unroute(resume);
+    assert.deepEqual(resumed, ["POST"]);
+    assert.match(sockets.join(), /^[^,]*exec_id=[^,]*wake=false$/);
   },
   async "end of a terminal"(t) {
     await t.page.locator(".xterm-helper-textarea").focus();
@@ -416,6 +434,23 @@ export const steps = {
     await opened.close();
     await goTo(t, "");
     await t.page.getByText("1 sandbox", { exact: true }).waitFor(); // the session goes on, and nothing was made
+  },
+  async "ports that programs listen on"(t) {
+    await inSandbox(t, "ports");
+    const table = t.page.getByRole("table", { name: "Ports that programs listen on" });
+    const row = table.getByRole("row", { name: new RegExp(`^${t.plan.listens} `) });
+    await row.getByRole("link", { name: /^<b>srv\\u{9b} \(process \d+\)$/ }).waitFor();
+    assert.equal(await table.getByRole("row").count(), 2); // with its head: nothing of this machine, and not the agent's own
+    await check(t, "the ports that programs listen on");
+    const opening = t.context.waitForEvent("page");
+    await row.getByRole("button", { name: `Open port ${t.plan.listens}` }).press("Enter");
+    const opened = await opening;
+    await opened.getByText("the server of the sandbox").waitFor();
+    assert.equal(await opened.evaluate(() => window.opener), null);
+    await opened.close();
+    await t.page.getByRole("list", { name: "Links" }).getByRole("link", { name: `Port ${t.plan.listens}` }).waitFor();
+    await row.getByRole("link").click();
+    await t.page.waitForURL(/processes\/[0-9a-f-]{36}$/);
   },
   async "calls, and those that only look"(t) {
     await inSandbox(t, "audit");
@@ -471,8 +506,17 @@ export const steps = {
     await t.page.getByLabel("Minutes").fill("120");
     await t.page.keyboard.press("Enter");
     await t.page.getByRole("status").getByText("was extended").waitFor();
-    await row.getByRole("button", { name: "Pause" }).click();
+    await inSandbox(t, "terminal");
+    await t.page.getByRole("button", { name: "New terminal" }).click();
+    await t.page.waitForURL(/terminal\/[0-9a-f-]{36}$/);
+    await t.page.getByRole("button", { name: "Pause" }).click();
+    await t.page.getByText("It is paused.").waitFor({ timeout: 60_000 });
+    await goTo(t, "");
     await row.getByText("paused").waitFor({ timeout: 60_000 });
+    await t.page.goBack();
+    await t.page.getByRole("button", { name: "New terminal" }).waitFor(); // the list of a sandbox that is paused is no call that wakes it
+    await goTo(t, "");
+    await row.getByText("paused").waitFor();
     await row.getByRole("button", { name: "Resume" }).click();
     await row.getByText("running").waitFor({ timeout: 60_000 });
   },

@@ -26,6 +26,14 @@ export interface PodEvent {
   message: string;
 }
 
+export interface ListeningPort {
+  port: number;
+  addresses: string[];
+  pid: number;
+  name?: string;
+  exec_id?: string;
+}
+
 export interface Exit {
   reason: string;
   code: number;

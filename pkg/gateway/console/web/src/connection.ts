@@ -1,6 +1,6 @@
 // The WebSocket of a terminal. A connection that breaks costs no byte, in either direction: both go on by
 // offset over the next one.
-import { of, url, uuid7, type Exit } from "./api.js";
+import { get, of, url, uuid7, type Exit, type Sandbox } from "./api.js";
 import { endOf } from "./text.js";
 
 // outputLimit is how much output may wait to be drawn, in bytes: above this, the page disconnects until it has
@@ -16,6 +16,7 @@ export interface Ends {
   size: () => { cols: number; rows: number };
   started: (id: string) => void;
   say: (text: string) => void;
+  paused: () => void; // the sandbox is, and there is no connection any more
 }
 
 interface Event {
@@ -57,6 +58,7 @@ export class Connection {
     query.set("rows", String(rows));
     if (!this.attached) query.set("idempotency_key", this.key);
     else query.set("exec_id", this.exec!);
+    if (this.attached || this.tries > 0) query.set("wake", "false"); // only what a person asked for wakes a sandbox
     if (this.attached && this.seen >= 0) query.set("stdout_offset", String(this.seen));
     const at = new URL(url(of(this.id, "/terminal?" + query)), location.href);
     at.protocol = at.protocol.replace("http", "ws");
@@ -65,7 +67,7 @@ export class Connection {
     this.socket = socket;
     this.ends.say(this.tries ? "The connection broke: connecting again …" : "Connecting …");
     socket.onmessage = (e) => (typeof e.data === "string" ? this.event(JSON.parse(e.data)) : this.frame(e.data));
-    socket.onclose = (e) => this.closed(socket, e.code);
+    socket.onclose = (e) => void this.closed(socket, e.code);
   }
 
   input(bytes: Uint8Array) {
@@ -151,8 +153,13 @@ export class Connection {
     }
   }
 
-  private closed(socket: WebSocket, code: number) {
+  private async closed(socket: WebSocket, code: number) {
     if (this.socket !== socket || this.over || this.signal.aborted) return;
+    if (await this.isPaused()) {
+      this.over = true;
+      this.ends.paused();
+    }
+    if (this.over || this.signal.aborted) return;
     const final = code === 1000 || (code >= 4400 && code < 4500 && code !== 4408 && code !== 4429);
     if (final || ++this.tries > 8) {
       this.over = true;
@@ -161,5 +168,14 @@ export class Connection {
     }
     this.ends.say("The connection broke: connecting again …");
     setTimeout(() => this.open(), Math.min(5000, 250 * 2 ** this.tries));
+  }
+
+  /** isPaused reports whether the sandbox is. Without an answer it may run: connecting again does not wake it. */
+  private async isPaused(): Promise<boolean> {
+    try {
+      return (await get<Sandbox>(of(this.id), this.signal)).state === "paused";
+    } catch {
+      return false;
+    }
   }
 }

@@ -1,5 +1,5 @@
 // The terminals of a sandbox: those that there are, and new ones.
-import { Problem, get, of, type Process } from "./api.js";
+import { Problem, get, of, post, type Process } from "./api.js";
 import { button, fail, fill, h } from "./dom.js";
 import { commandOf } from "./text.js";
 import { address, type View } from "./view.js";
@@ -43,8 +43,16 @@ function open(root: HTMLElement, v: View, exec?: string) {
   }
   import("./terminal.js").then(
     (t) => {
-      if (!v.signal.aborted) t.show(root, v, exec);
+      if (!v.signal.aborted) t.show(root, v, () => wake(root, v), exec);
     },
     (e) => fail(e, v.signal),
   );
+}
+
+/** wake resumes a sandbox. Its terminals ended when it was paused, unless it only seemed so. */
+function wake(root: HTMLElement, v: View) {
+  fill(root, h("p", { class: "quiet", role: "status" }, "It wakes up …"));
+  post(of(v.id, "/resume"), undefined, v.signal, { repeats: true })
+    .catch((e) => fail(e, v.signal))
+    .then(() => !v.signal.aborted && showTerminals(root, v));
 }
