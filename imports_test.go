@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/egress", "pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"internal/delay", "internal/mark", "internal/userns", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/limitgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"internal/delay", "internal/mark", "internal/userns", "pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/limitgroup", "pkg/launcher/internal/keys", "pkg/launcher/internal/lockfile", "pkg/launcher/internal/uses", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/fsops/checkpoint", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/tools/examples/host":           {"pkg/fsops/checkpoint", "pkg/tools", "pkg/tools/secret", "pkg/tools/sessionstore", "pkg/launcher", "pkg/podapi"},
 	"pkg/podapi":                        {"internal/halves", "internal/delay", "pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/podapi/isolation", "pkg/podapi/wayout", "pkg/fsops", "pkg/fsops/checkpoint"},
-	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops", "pkg/fsops/checkpoint"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
 	"pkg/egress":                        {"internal/halves", "pkg/egress/farend", "pkg/egress/internal/mask", "pkg/egress/internal/authority", "pkg/egress/internal/trust", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},

@@ -84,6 +84,8 @@ var podapiMethods = describeStreams(map[string]podapiMethod{
 	pb.Checkpoints_Restore_FullMethodName: asks(func(m *pb.RestoreCheckpointRequest) asked {
 		return asked{Detail: Detail{Args: texts([]byte(m.Id)), Paths: texts(m.Paths...)}}
 	}),
+	pb.Checkpoints_Export_FullMethodName: asks(func(m *pb.ExportCheckpointRequest) asked { return ofCheckpoints(m.GetStart().GetId()) }),
+	pb.Checkpoints_Import_FullMethodName: asks(func(m *pb.ImportCheckpointRequest) asked { return ofCheckpoints(m.GetStart().GetId()) }),
 })
 
 // describeStreams adds which of the methods are streams, by the descriptions of their services.

@@ -109,6 +109,9 @@ const (
 	// checkoutTries is how often a checkout is tried whose connection is cut. One may be
 	// cut by accident, and each try begins anew.
 	checkoutTries = 3
+	// copyTries is how often a copy of a checkpoint is tried whose connection is cut. Each try sends only what has
+	// not arrived yet.
+	copyTries = 3
 	// lostTimeout bounds the question why an agent was lost. A node reports how a
 	// container ended within a second or two, a loaded node a few later.
 	lostTimeout = 10 * time.Second

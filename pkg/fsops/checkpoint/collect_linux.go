@@ -113,7 +113,7 @@ func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
 			return nil, err
 		}
 	}
-	return reached, nil
+	return reached, s.reachUnderway(ctx, reached)
 }
 
 // maxReached bounds what a collection has in memory: a gigabyte, as a scan.

@@ -36,7 +36,7 @@ type leftOut struct {
 
 const (
 	manifestFormat  = 1
-	maxManifestSize = 4 << 20
+	maxManifestSize = MaxManifest
 	// maxNamed bounds how many files a checkpoint names as left out, or as moving.
 	maxNamed = 1000
 	// maxNamedPath bounds each of these names.
@@ -82,3 +82,23 @@ func (m *manifest) describe(id ID) Checkpoint {
 	}
 	return c
 }
+
+// valid returns an error if a manifest is none that Create makes. It may come from anywhere.
+func (m *manifest) valid() error {
+	size := 0
+	for _, glob := range m.Exclude {
+		size += len(glob)
+	}
+	if len(m.Name) > maxName || m.Files < 0 || m.Bytes < 0 || m.Stored < 0 || m.MoreLeftOut < 0 || m.MoreMoving < 0 ||
+		len(m.LeftOut) > maxNamed || len(m.Moving) > maxNamed || len(m.Exclude) > maxExcluded || size > maxExcludedSize {
+		return fmt.Errorf("%w: its manifest says what none says", ErrCorrupt)
+	}
+	_, err := excluded(m.Exclude)
+	return err
+}
+
+// The bounds on the globs that a checkpoint from elsewhere excludes: a restore compares each file with each of them.
+const (
+	maxExcluded     = 1000
+	maxExcludedSize = 64 << 10
+)

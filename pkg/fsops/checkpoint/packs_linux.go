@@ -100,7 +100,7 @@ func (p *packs) forget() {
 			k.file.Close()
 		}
 		if k.name == "" && !k.gone {
-			_ = os.Remove(k.file.Name())
+			_ = os.Remove(p.tempPath(k))
 		}
 	}
 	p.loaded, p.all, p.places, p.idle, p.open = false, nil, nil, nil, 0

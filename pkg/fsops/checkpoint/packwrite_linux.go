@@ -83,6 +83,9 @@ func (k *pack) write() error {
 	return err
 }
 
+// tempPath is that of a pack that has no place yet. Where the directories are changes from turn to turn: see pin.
+func (p *packs) tempPath(k *pack) string { return filepath.Join(p.tmp, filepath.Base(k.file.Name())) }
+
 // sealAll gives the packs that are being written their places. Nobody may add objects meanwhile.
 func (p *packs) sealAll() error {
 	p.mu.Lock()
@@ -104,7 +107,7 @@ func (p *packs) seal(k *pack) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := packName(p.next)
-	if err := os.Rename(k.file.Name(), filepath.Join(p.dir, name)); err != nil {
+	if err := os.Rename(p.tempPath(k), filepath.Join(p.dir, name)); err != nil {
 		return err
 	}
 	p.next++
@@ -141,7 +144,7 @@ func (p *packs) abandon() {
 	}
 	for _, k := range p.all {
 		if k.name == "" && !k.gone {
-			_ = os.Remove(k.file.Name())
+			_ = os.Remove(p.tempPath(k))
 			k.gone = true
 		}
 	}

@@ -43,6 +43,7 @@ type Store struct {
 	opts      Options
 	objects   *objects
 	pinned    *pinned // while a call has its turn
+	underway  *underway
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
@@ -69,7 +70,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	if opts.Max <= 0 {
 		opts.Max = defaultMax
 	}
-	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1)}
+	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}}
 	s.objects = newObjects(dir)
 	// What an earlier process has not finished is worth nothing.
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(s.objects.tmp))
@@ -307,15 +308,21 @@ func (s *Store) writeManifest(m *manifest) (ID, error) {
 
 // manifest reads a checkpoint's manifest.
 func (s *Store) manifest(id ID) (*manifest, error) {
+	m, _, err := s.manifestText(id)
+	return m, err
+}
+
+func (s *Store) manifestText(id ID) (*manifest, []byte, error) {
 	if _, err := ParseID(string(id)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := s.readFile(filepath.Join(manifestsDir, string(id)), maxManifestSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+		return nil, nil, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return decodeManifest(id, text)
+	m, err := decodeManifest(id, text)
+	return m, text, err
 }

@@ -88,19 +88,35 @@ func appendText(b []byte, s string) []byte {
 // decodeTree reads the object of a directory. It takes nothing that encode does not make: names
 // are names, in order, and there is nothing behind the last one.
 func decodeTree(b []byte) (tree, error) {
+	var t tree
+	err := eachEntry(b, func(e *entry) error {
+		t = append(t, *e)
+		return nil
+	})
+	return t, err
+}
+
+// eachEntry is decodeTree for those who need each entry once.
+func eachEntry(b []byte, visit func(*entry) error) error {
 	d := decoder{rest: b}
 	if string(d.bytes(len(treeHeader))) != treeHeader {
-		return nil, fmt.Errorf("%w: not a directory", ErrCorrupt)
+		return fmt.Errorf("%w: not a directory", ErrCorrupt)
 	}
-	var t tree
+	last := ""
 	for len(d.rest) > 0 && d.err == nil {
 		e := d.entry()
-		if d.err == nil && len(t) > 0 && t[len(t)-1].name >= e.name {
+		if d.err == nil && last >= e.name { // names are not empty
 			d.fail("names out of order")
 		}
-		t = append(t, e)
+		if d.err != nil {
+			break
+		}
+		last = e.name
+		if err := visit(&e); err != nil {
+			return err
+		}
 	}
-	return t, d.err
+	return d.err
 }
 
 // A decoder reads an object from its beginning. After its first error it reads zeros.

@@ -359,6 +359,56 @@ func (DifferenceKind) EnumDescriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{2}
 }
 
+type CheckpointEncoding int32
+
+const (
+	CheckpointEncoding_CHECKPOINT_ENCODING_UNSPECIFIED CheckpointEncoding = 0
+	CheckpointEncoding_CHECKPOINT_ENCODING_RAW         CheckpointEncoding = 1
+	// A block of S2 (github.com/klauspost/compress/s2).
+	CheckpointEncoding_CHECKPOINT_ENCODING_S2 CheckpointEncoding = 2
+)
+
+// Enum value maps for CheckpointEncoding.
+var (
+	CheckpointEncoding_name = map[int32]string{
+		0: "CHECKPOINT_ENCODING_UNSPECIFIED",
+		1: "CHECKPOINT_ENCODING_RAW",
+		2: "CHECKPOINT_ENCODING_S2",
+	}
+	CheckpointEncoding_value = map[string]int32{
+		"CHECKPOINT_ENCODING_UNSPECIFIED": 0,
+		"CHECKPOINT_ENCODING_RAW":         1,
+		"CHECKPOINT_ENCODING_S2":          2,
+	}
+)
+
+func (x CheckpointEncoding) Enum() *CheckpointEncoding {
+	p := new(CheckpointEncoding)
+	*p = x
+	return p
+}
+
+func (x CheckpointEncoding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointEncoding) Descriptor() protoreflect.EnumDescriptor {
+	return file_podapi_proto_enumTypes[3].Descriptor()
+}
+
+func (CheckpointEncoding) Type() protoreflect.EnumType {
+	return &file_podapi_proto_enumTypes[3]
+}
+
+func (x CheckpointEncoding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointEncoding.Descriptor instead.
+func (CheckpointEncoding) EnumDescriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{3}
+}
+
 // GlobSort is the order of the matches.
 type GlobSort int32
 
@@ -396,11 +446,11 @@ func (x GlobSort) String() string {
 }
 
 func (GlobSort) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[3].Descriptor()
+	return file_podapi_proto_enumTypes[4].Descriptor()
 }
 
 func (GlobSort) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[3]
+	return &file_podapi_proto_enumTypes[4]
 }
 
 func (x GlobSort) Number() protoreflect.EnumNumber {
@@ -409,7 +459,7 @@ func (x GlobSort) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GlobSort.Descriptor instead.
 func (GlobSort) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{3}
+	return file_podapi_proto_rawDescGZIP(), []int{4}
 }
 
 // GrepReport says what to report about a file that matches.
@@ -449,11 +499,11 @@ func (x GrepReport) String() string {
 }
 
 func (GrepReport) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[4].Descriptor()
+	return file_podapi_proto_enumTypes[5].Descriptor()
 }
 
 func (GrepReport) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[4]
+	return &file_podapi_proto_enumTypes[5]
 }
 
 func (x GrepReport) Number() protoreflect.EnumNumber {
@@ -462,7 +512,7 @@ func (x GrepReport) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepReport.Descriptor instead.
 func (GrepReport) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{4}
+	return file_podapi_proto_rawDescGZIP(), []int{5}
 }
 
 type GrepKind int32
@@ -520,11 +570,11 @@ func (x GrepKind) String() string {
 }
 
 func (GrepKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[5].Descriptor()
+	return file_podapi_proto_enumTypes[6].Descriptor()
 }
 
 func (GrepKind) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[5]
+	return &file_podapi_proto_enumTypes[6]
 }
 
 func (x GrepKind) Number() protoreflect.EnumNumber {
@@ -533,7 +583,7 @@ func (x GrepKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepKind.Descriptor instead.
 func (GrepKind) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 type WatchOp int32
@@ -587,11 +637,11 @@ func (x WatchOp) String() string {
 }
 
 func (WatchOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[6].Descriptor()
+	return file_podapi_proto_enumTypes[7].Descriptor()
 }
 
 func (WatchOp) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[6]
+	return &file_podapi_proto_enumTypes[7]
 }
 
 func (x WatchOp) Number() protoreflect.EnumNumber {
@@ -600,7 +650,7 @@ func (x WatchOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchOp.Descriptor instead.
 func (WatchOp) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{6}
+	return file_podapi_proto_rawDescGZIP(), []int{7}
 }
 
 type ExitReason int32
@@ -646,11 +696,11 @@ func (x ExitReason) String() string {
 }
 
 func (ExitReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[7].Descriptor()
+	return file_podapi_proto_enumTypes[8].Descriptor()
 }
 
 func (ExitReason) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[7]
+	return &file_podapi_proto_enumTypes[8]
 }
 
 func (x ExitReason) Number() protoreflect.EnumNumber {
@@ -659,7 +709,7 @@ func (x ExitReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExitReason.Descriptor instead.
 func (ExitReason) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{7}
+	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
 // Error is the detail of every status that a handler returns.
@@ -3004,6 +3054,849 @@ func (x *RestoreCheckpointResponse) GetMoreKept() int64 {
 	return 0
 }
 
+// ExportCheckpointRequest is start first, then any number of want, and done.
+type ExportCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ExportCheckpointRequest_Start
+	//	*ExportCheckpointRequest_Want
+	//	*ExportCheckpointRequest_Done
+	Kind          isExportCheckpointRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportCheckpointRequest) Reset() {
+	*x = ExportCheckpointRequest{}
+	mi := &file_podapi_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportCheckpointRequest) ProtoMessage() {}
+
+func (x *ExportCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*ExportCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ExportCheckpointRequest) GetKind() isExportCheckpointRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ExportCheckpointRequest) GetStart() *ExportCheckpointStart {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ExportCheckpointRequest) GetWant() *CheckpointObjects {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointRequest_Want); ok {
+			return x.Want
+		}
+	}
+	return nil
+}
+
+func (x *ExportCheckpointRequest) GetDone() *CheckpointDone {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointRequest_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
+type isExportCheckpointRequest_Kind interface {
+	isExportCheckpointRequest_Kind()
+}
+
+type ExportCheckpointRequest_Start struct {
+	Start *ExportCheckpointStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ExportCheckpointRequest_Want struct {
+	Want *CheckpointObjects `protobuf:"bytes,2,opt,name=want,proto3,oneof"`
+}
+
+type ExportCheckpointRequest_Done struct {
+	Done *CheckpointDone `protobuf:"bytes,3,opt,name=done,proto3,oneof"`
+}
+
+func (*ExportCheckpointRequest_Start) isExportCheckpointRequest_Kind() {}
+
+func (*ExportCheckpointRequest_Want) isExportCheckpointRequest_Kind() {}
+
+func (*ExportCheckpointRequest_Done) isExportCheckpointRequest_Kind() {}
+
+type ExportCheckpointStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// all asks for every object.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportCheckpointStart) Reset() {
+	*x = ExportCheckpointStart{}
+	mi := &file_podapi_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportCheckpointStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportCheckpointStart) ProtoMessage() {}
+
+func (x *ExportCheckpointStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportCheckpointStart.ProtoReflect.Descriptor instead.
+func (*ExportCheckpointStart) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ExportCheckpointStart) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExportCheckpointStart) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+// CheckpointObjects names up to 4096 objects by their SHA-256, of 32 bytes each. No more than
+// 8192 are asked for that have not arrived.
+type CheckpointObjects struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hashes        []byte                 `protobuf:"bytes,1,opt,name=hashes,proto3" json:"hashes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointObjects) Reset() {
+	*x = CheckpointObjects{}
+	mi := &file_podapi_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointObjects) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointObjects) ProtoMessage() {}
+
+func (x *CheckpointObjects) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointObjects.ProtoReflect.Descriptor instead.
+func (*CheckpointObjects) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CheckpointObjects) GetHashes() []byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
+type CheckpointDone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointDone) Reset() {
+	*x = CheckpointDone{}
+	mi := &file_podapi_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointDone) ProtoMessage() {}
+
+func (x *CheckpointDone) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointDone.ProtoReflect.Descriptor instead.
+func (*CheckpointDone) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{34}
+}
+
+type ExportCheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ExportCheckpointResponse_Manifest
+	//	*ExportCheckpointResponse_Parts
+	//	*ExportCheckpointResponse_End
+	Kind          isExportCheckpointResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportCheckpointResponse) Reset() {
+	*x = ExportCheckpointResponse{}
+	mi := &file_podapi_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportCheckpointResponse) ProtoMessage() {}
+
+func (x *ExportCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*ExportCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ExportCheckpointResponse) GetKind() isExportCheckpointResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ExportCheckpointResponse) GetManifest() *CheckpointManifest {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointResponse_Manifest); ok {
+			return x.Manifest
+		}
+	}
+	return nil
+}
+
+func (x *ExportCheckpointResponse) GetParts() *CheckpointParts {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointResponse_Parts); ok {
+			return x.Parts
+		}
+	}
+	return nil
+}
+
+func (x *ExportCheckpointResponse) GetEnd() *CheckpointDone {
+	if x != nil {
+		if x, ok := x.Kind.(*ExportCheckpointResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isExportCheckpointResponse_Kind interface {
+	isExportCheckpointResponse_Kind()
+}
+
+type ExportCheckpointResponse_Manifest struct {
+	Manifest *CheckpointManifest `protobuf:"bytes,1,opt,name=manifest,proto3,oneof"`
+}
+
+type ExportCheckpointResponse_Parts struct {
+	Parts *CheckpointParts `protobuf:"bytes,2,opt,name=parts,proto3,oneof"`
+}
+
+type ExportCheckpointResponse_End struct {
+	// end is final.
+	End *CheckpointDone `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
+}
+
+func (*ExportCheckpointResponse_Manifest) isExportCheckpointResponse_Kind() {}
+
+func (*ExportCheckpointResponse_Parts) isExportCheckpointResponse_Kind() {}
+
+func (*ExportCheckpointResponse_End) isExportCheckpointResponse_Kind() {}
+
+// CheckpointManifest is a piece of the manifest, which has up to 4 MiB.
+type CheckpointManifest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Last          bool                   `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointManifest) Reset() {
+	*x = CheckpointManifest{}
+	mi := &file_podapi_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointManifest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointManifest) ProtoMessage() {}
+
+func (x *CheckpointManifest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointManifest.ProtoReflect.Descriptor instead.
+func (*CheckpointManifest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *CheckpointManifest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *CheckpointManifest) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// CheckpointParts are parts of objects, together of up to 1 MiB.
+type CheckpointParts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*CheckpointPart      `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointParts) Reset() {
+	*x = CheckpointParts{}
+	mi := &file_podapi_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointParts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointParts) ProtoMessage() {}
+
+func (x *CheckpointParts) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointParts.ProtoReflect.Descriptor instead.
+func (*CheckpointParts) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CheckpointParts) GetParts() []*CheckpointPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// CheckpointPart is an object as it is stored, or a part of one. The first part of an object has
+// its SHA-256, its encoding, and how many bytes its parts have together; they follow
+// one another.
+type CheckpointPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Object        []byte                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Encoding      CheckpointEncoding     `protobuf:"varint,3,opt,name=encoding,proto3,enum=podapi.v1.CheckpointEncoding" json:"encoding,omitempty"`
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointPart) Reset() {
+	*x = CheckpointPart{}
+	mi := &file_podapi_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointPart) ProtoMessage() {}
+
+func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
+func (*CheckpointPart) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CheckpointPart) GetObject() []byte {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *CheckpointPart) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CheckpointPart) GetEncoding() CheckpointEncoding {
+	if x != nil {
+		return x.Encoding
+	}
+	return CheckpointEncoding_CHECKPOINT_ENCODING_UNSPECIFIED
+}
+
+func (x *CheckpointPart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ImportCheckpointRequest is start first, then the manifest, then parts. With start.all, done comes at the
+// end.
+type ImportCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ImportCheckpointRequest_Start
+	//	*ImportCheckpointRequest_Manifest
+	//	*ImportCheckpointRequest_Parts
+	//	*ImportCheckpointRequest_Done
+	Kind          isImportCheckpointRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportCheckpointRequest) Reset() {
+	*x = ImportCheckpointRequest{}
+	mi := &file_podapi_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportCheckpointRequest) ProtoMessage() {}
+
+func (x *ImportCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*ImportCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ImportCheckpointRequest) GetKind() isImportCheckpointRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ImportCheckpointRequest) GetStart() *ImportCheckpointStart {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ImportCheckpointRequest) GetManifest() *CheckpointManifest {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointRequest_Manifest); ok {
+			return x.Manifest
+		}
+	}
+	return nil
+}
+
+func (x *ImportCheckpointRequest) GetParts() *CheckpointParts {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointRequest_Parts); ok {
+			return x.Parts
+		}
+	}
+	return nil
+}
+
+func (x *ImportCheckpointRequest) GetDone() *CheckpointDone {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointRequest_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
+type isImportCheckpointRequest_Kind interface {
+	isImportCheckpointRequest_Kind()
+}
+
+type ImportCheckpointRequest_Start struct {
+	Start *ImportCheckpointStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ImportCheckpointRequest_Manifest struct {
+	Manifest *CheckpointManifest `protobuf:"bytes,2,opt,name=manifest,proto3,oneof"`
+}
+
+type ImportCheckpointRequest_Parts struct {
+	Parts *CheckpointParts `protobuf:"bytes,3,opt,name=parts,proto3,oneof"`
+}
+
+type ImportCheckpointRequest_Done struct {
+	Done *CheckpointDone `protobuf:"bytes,4,opt,name=done,proto3,oneof"`
+}
+
+func (*ImportCheckpointRequest_Start) isImportCheckpointRequest_Kind() {}
+
+func (*ImportCheckpointRequest_Manifest) isImportCheckpointRequest_Kind() {}
+
+func (*ImportCheckpointRequest_Parts) isImportCheckpointRequest_Kind() {}
+
+func (*ImportCheckpointRequest_Done) isImportCheckpointRequest_Kind() {}
+
+type ImportCheckpointStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// all says that the caller sends every object, and cannot be asked for some.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// populate makes the tree, which must be empty (CLASS_NOT_EMPTY), what it was in the
+	// checkpoint, with protected paths.
+	Populate      bool `protobuf:"varint,3,opt,name=populate,proto3" json:"populate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportCheckpointStart) Reset() {
+	*x = ImportCheckpointStart{}
+	mi := &file_podapi_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportCheckpointStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportCheckpointStart) ProtoMessage() {}
+
+func (x *ImportCheckpointStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportCheckpointStart.ProtoReflect.Descriptor instead.
+func (*ImportCheckpointStart) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ImportCheckpointStart) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ImportCheckpointStart) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *ImportCheckpointStart) GetPopulate() bool {
+	if x != nil {
+		return x.Populate
+	}
+	return false
+}
+
+type ImportCheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ImportCheckpointResponse_Want
+	//	*ImportCheckpointResponse_End
+	Kind          isImportCheckpointResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportCheckpointResponse) Reset() {
+	*x = ImportCheckpointResponse{}
+	mi := &file_podapi_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportCheckpointResponse) ProtoMessage() {}
+
+func (x *ImportCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*ImportCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ImportCheckpointResponse) GetKind() isImportCheckpointResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ImportCheckpointResponse) GetWant() *CheckpointObjects {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointResponse_Want); ok {
+			return x.Want
+		}
+	}
+	return nil
+}
+
+func (x *ImportCheckpointResponse) GetEnd() *ImportCheckpointEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*ImportCheckpointResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isImportCheckpointResponse_Kind interface {
+	isImportCheckpointResponse_Kind()
+}
+
+type ImportCheckpointResponse_Want struct {
+	Want *CheckpointObjects `protobuf:"bytes,1,opt,name=want,proto3,oneof"`
+}
+
+type ImportCheckpointResponse_End struct {
+	// end is final.
+	End *ImportCheckpointEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*ImportCheckpointResponse_Want) isImportCheckpointResponse_Kind() {}
+
+func (*ImportCheckpointResponse_End) isImportCheckpointResponse_Kind() {}
+
+type ImportCheckpointEnd struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// objects and bytes count what was received: the objects as they are stored.
+	Objects int64 `protobuf:"varint,2,opt,name=objects,proto3" json:"objects,omitempty"`
+	Bytes   int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// kept are paths that are not as in the checkpoint after populate. more_kept counts those
+	// that are not named.
+	Kept          []*LeftPath `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
+	MoreKept      int64       `protobuf:"varint,5,opt,name=more_kept,json=moreKept,proto3" json:"more_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportCheckpointEnd) Reset() {
+	*x = ImportCheckpointEnd{}
+	mi := &file_podapi_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportCheckpointEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportCheckpointEnd) ProtoMessage() {}
+
+func (x *ImportCheckpointEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportCheckpointEnd.ProtoReflect.Descriptor instead.
+func (*ImportCheckpointEnd) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ImportCheckpointEnd) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *ImportCheckpointEnd) GetObjects() int64 {
+	if x != nil {
+		return x.Objects
+	}
+	return 0
+}
+
+func (x *ImportCheckpointEnd) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ImportCheckpointEnd) GetKept() []*LeftPath {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *ImportCheckpointEnd) GetMoreKept() int64 {
+	if x != nil {
+		return x.MoreKept
+	}
+	return 0
+}
+
 type Attr struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -3022,7 +3915,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3927,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3940,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -3117,7 +4010,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +4022,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +4035,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -3170,7 +4063,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +4075,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +4088,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -3221,7 +4114,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +4126,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +4139,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -3268,7 +4161,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +4173,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +4186,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -3324,7 +4217,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +4229,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +4242,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -3421,7 +4314,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +4326,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +4339,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -3468,7 +4361,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +4373,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +4386,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -3525,7 +4418,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +4430,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +4443,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -3595,7 +4488,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3607,7 +4500,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3620,7 +4513,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -3658,7 +4551,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +4563,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +4576,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -3754,7 +4647,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4659,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4672,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -3801,7 +4694,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +4706,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +4719,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -3860,7 +4753,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3872,7 +4765,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3885,7 +4778,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -3942,7 +4835,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4847,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4860,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -3991,7 +4884,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4003,7 +4896,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4016,7 +4909,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -4098,7 +4991,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +5003,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +5016,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -4177,7 +5070,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +5082,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +5095,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -4225,7 +5118,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +5130,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +5143,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -4308,7 +5201,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +5213,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +5226,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -4370,7 +5263,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +5275,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +5288,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -4431,7 +5324,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +5336,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +5349,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -4495,7 +5388,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +5400,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +5413,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -4564,7 +5457,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +5469,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +5482,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -4621,7 +5514,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4633,7 +5526,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4646,7 +5539,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 type RemoveRequest struct {
@@ -4661,7 +5554,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +5566,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +5579,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -4718,7 +5611,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4730,7 +5623,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4743,7 +5636,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 type RenameRequest struct {
@@ -4758,7 +5651,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +5663,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +5676,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -4815,7 +5708,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4827,7 +5720,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4840,7 +5733,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 type CopyRequest struct {
@@ -4855,7 +5748,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +5760,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +5773,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -4919,7 +5812,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4931,7 +5824,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4944,7 +5837,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 type ChmodRequest struct {
@@ -4957,7 +5850,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4969,7 +5862,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4982,7 +5875,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -5007,7 +5900,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5019,7 +5912,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5032,7 +5925,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 type SymlinkRequest struct {
@@ -5046,7 +5939,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5058,7 +5951,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5071,7 +5964,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -5096,7 +5989,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5108,7 +6001,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5121,7 +6014,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 type GlobRequest struct {
@@ -5143,7 +6036,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5155,7 +6048,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5168,7 +6061,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -5227,7 +6120,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5239,7 +6132,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5252,7 +6145,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -5323,7 +6216,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5335,7 +6228,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5348,7 +6241,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -5369,7 +6262,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5381,7 +6274,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5394,7 +6287,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -5425,7 +6318,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5437,7 +6330,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5450,7 +6343,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -5518,7 +6411,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5530,7 +6423,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5543,7 +6436,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -5699,7 +6592,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5711,7 +6604,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5724,7 +6617,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -5778,7 +6671,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5790,7 +6683,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5803,7 +6696,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -5836,7 +6729,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5848,7 +6741,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5861,7 +6754,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -5947,7 +6840,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5959,7 +6852,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5972,7 +6865,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -6030,7 +6923,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6042,7 +6935,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6055,7 +6948,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -6092,7 +6985,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6104,7 +6997,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6117,7 +7010,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -6157,7 +7050,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6169,7 +7062,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6182,7 +7075,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -6205,7 +7098,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6217,7 +7110,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6230,7 +7123,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -6284,7 +7177,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6296,7 +7189,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6309,7 +7202,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 type PushRequest struct {
@@ -6326,7 +7219,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6338,7 +7231,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6351,7 +7244,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -6426,7 +7319,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6438,7 +7331,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6451,7 +7344,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -6478,7 +7371,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6490,7 +7383,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6503,7 +7396,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -6526,7 +7419,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6538,7 +7431,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6551,7 +7444,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -6605,7 +7498,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6617,7 +7510,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6630,7 +7523,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -6653,7 +7546,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6665,7 +7558,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6678,7 +7571,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -6715,7 +7608,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6727,7 +7620,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6740,7 +7633,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -6797,7 +7690,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6809,7 +7702,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6822,7 +7715,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -6851,7 +7744,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6863,7 +7756,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6876,7 +7769,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -6917,7 +7810,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6929,7 +7822,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6942,7 +7835,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -7094,7 +7987,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7106,7 +7999,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7119,7 +8012,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -7221,7 +8114,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7233,7 +8126,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7246,7 +8139,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -7301,7 +8194,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7313,7 +8206,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7326,7 +8219,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -7393,7 +8286,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7405,7 +8298,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7418,7 +8311,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{106}
 }
 
 type TerminalSize struct {
@@ -7431,7 +8324,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7443,7 +8336,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7456,7 +8349,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -7488,7 +8381,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7500,7 +8393,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7513,7 +8406,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -7554,7 +8447,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7566,7 +8459,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7579,7 +8472,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -7695,7 +8588,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7707,7 +8600,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7720,7 +8613,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{110}
 }
 
 type ExecStarted struct {
@@ -7742,7 +8635,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7754,7 +8647,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7767,7 +8660,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -7832,7 +8725,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7844,7 +8737,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7857,7 +8750,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -7893,7 +8786,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7905,7 +8798,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7918,7 +8811,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{101}
+	return file_podapi_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -7962,7 +8855,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7974,7 +8867,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[102]
+	mi := &file_podapi_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7987,7 +8880,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{102}
+	return file_podapi_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -8075,7 +8968,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8087,7 +8980,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[103]
+	mi := &file_podapi_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8100,7 +8993,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{103}
+	return file_podapi_proto_rawDescGZIP(), []int{115}
 }
 
 type ListProcessesResponse struct {
@@ -8116,7 +9009,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8128,7 +9021,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[104]
+	mi := &file_podapi_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8141,7 +9034,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{104}
+	return file_podapi_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -8198,7 +9091,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8210,7 +9103,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[105]
+	mi := &file_podapi_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8223,7 +9116,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{105}
+	return file_podapi_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -8266,7 +9159,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8278,7 +9171,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[106]
+	mi := &file_podapi_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8291,7 +9184,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{106}
+	return file_podapi_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -8389,7 +9282,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8401,7 +9294,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[107]
+	mi := &file_podapi_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8414,7 +9307,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{107}
+	return file_podapi_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -8441,7 +9334,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8453,7 +9346,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[108]
+	mi := &file_podapi_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8466,7 +9359,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{108}
+	return file_podapi_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -8485,7 +9378,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8497,7 +9390,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[109]
+	mi := &file_podapi_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8510,7 +9403,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{109}
+	return file_podapi_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -8528,7 +9421,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8540,7 +9433,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[110]
+	mi := &file_podapi_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8553,7 +9446,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{110}
+	return file_podapi_proto_rawDescGZIP(), []int{122}
 }
 
 type KillStraysRequest struct {
@@ -8564,7 +9457,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[111]
+	mi := &file_podapi_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8576,7 +9469,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[111]
+	mi := &file_podapi_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8589,7 +9482,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{111}
+	return file_podapi_proto_rawDescGZIP(), []int{123}
 }
 
 type KillStraysResponse struct {
@@ -8602,7 +9495,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[112]
+	mi := &file_podapi_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8614,7 +9507,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[112]
+	mi := &file_podapi_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8627,7 +9520,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{112}
+	return file_podapi_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -8645,7 +9538,7 @@ type ListPortsRequest struct {
 
 func (x *ListPortsRequest) Reset() {
 	*x = ListPortsRequest{}
-	mi := &file_podapi_proto_msgTypes[113]
+	mi := &file_podapi_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8657,7 +9550,7 @@ func (x *ListPortsRequest) String() string {
 func (*ListPortsRequest) ProtoMessage() {}
 
 func (x *ListPortsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[113]
+	mi := &file_podapi_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8670,7 +9563,7 @@ func (x *ListPortsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPortsRequest.ProtoReflect.Descriptor instead.
 func (*ListPortsRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{113}
+	return file_podapi_proto_rawDescGZIP(), []int{125}
 }
 
 type ListPortsResponse struct {
@@ -8685,7 +9578,7 @@ type ListPortsResponse struct {
 
 func (x *ListPortsResponse) Reset() {
 	*x = ListPortsResponse{}
-	mi := &file_podapi_proto_msgTypes[114]
+	mi := &file_podapi_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8697,7 +9590,7 @@ func (x *ListPortsResponse) String() string {
 func (*ListPortsResponse) ProtoMessage() {}
 
 func (x *ListPortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[114]
+	mi := &file_podapi_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8710,7 +9603,7 @@ func (x *ListPortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPortsResponse.ProtoReflect.Descriptor instead.
 func (*ListPortsResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{114}
+	return file_podapi_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListPortsResponse) GetPorts() []*ListeningPort {
@@ -8744,7 +9637,7 @@ type ListeningPort struct {
 
 func (x *ListeningPort) Reset() {
 	*x = ListeningPort{}
-	mi := &file_podapi_proto_msgTypes[115]
+	mi := &file_podapi_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8756,7 +9649,7 @@ func (x *ListeningPort) String() string {
 func (*ListeningPort) ProtoMessage() {}
 
 func (x *ListeningPort) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[115]
+	mi := &file_podapi_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8769,7 +9662,7 @@ func (x *ListeningPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListeningPort.ProtoReflect.Descriptor instead.
 func (*ListeningPort) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{115}
+	return file_podapi_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *ListeningPort) GetPort() uint32 {
@@ -8823,7 +9716,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[116]
+	mi := &file_podapi_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8835,7 +9728,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[116]
+	mi := &file_podapi_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8848,7 +9741,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{116}
+	return file_podapi_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -8959,7 +9852,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[117]
+	mi := &file_podapi_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8971,7 +9864,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[117]
+	mi := &file_podapi_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8984,7 +9877,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{117}
+	return file_podapi_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -9091,7 +9984,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[118]
+	mi := &file_podapi_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9103,7 +9996,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[118]
+	mi := &file_podapi_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9116,7 +10009,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{118}
+	return file_podapi_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -9153,7 +10046,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[119]
+	mi := &file_podapi_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9165,7 +10058,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[119]
+	mi := &file_podapi_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9178,7 +10071,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{119}
+	return file_podapi_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -9216,7 +10109,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[120]
+	mi := &file_podapi_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9228,7 +10121,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[120]
+	mi := &file_podapi_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9241,7 +10134,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{120}
+	return file_podapi_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -9259,7 +10152,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[121]
+	mi := &file_podapi_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9271,7 +10164,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[121]
+	mi := &file_podapi_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9284,7 +10177,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{121}
+	return file_podapi_proto_rawDescGZIP(), []int{133}
 }
 
 type DialClose struct {
@@ -9295,7 +10188,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[122]
+	mi := &file_podapi_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9307,7 +10200,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[122]
+	mi := &file_podapi_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9320,7 +10213,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{122}
+	return file_podapi_proto_rawDescGZIP(), []int{134}
 }
 
 type DialClosed struct {
@@ -9331,7 +10224,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[123]
+	mi := &file_podapi_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9343,7 +10236,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[123]
+	mi := &file_podapi_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9356,7 +10249,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{123}
+	return file_podapi_proto_rawDescGZIP(), []int{135}
 }
 
 type EgressServeRequest struct {
@@ -9371,7 +10264,7 @@ type EgressServeRequest struct {
 
 func (x *EgressServeRequest) Reset() {
 	*x = EgressServeRequest{}
-	mi := &file_podapi_proto_msgTypes[124]
+	mi := &file_podapi_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9383,7 +10276,7 @@ func (x *EgressServeRequest) String() string {
 func (*EgressServeRequest) ProtoMessage() {}
 
 func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[124]
+	mi := &file_podapi_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9396,7 +10289,7 @@ func (x *EgressServeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeRequest.ProtoReflect.Descriptor instead.
 func (*EgressServeRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{124}
+	return file_podapi_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *EgressServeRequest) GetKind() isEgressServeRequest_Kind {
@@ -9441,7 +10334,7 @@ type EgressStart struct {
 
 func (x *EgressStart) Reset() {
 	*x = EgressStart{}
-	mi := &file_podapi_proto_msgTypes[125]
+	mi := &file_podapi_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9453,7 +10346,7 @@ func (x *EgressStart) String() string {
 func (*EgressStart) ProtoMessage() {}
 
 func (x *EgressStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[125]
+	mi := &file_podapi_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9466,7 +10359,7 @@ func (x *EgressStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStart.ProtoReflect.Descriptor instead.
 func (*EgressStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{125}
+	return file_podapi_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *EgressStart) GetGeneration() uint64 {
@@ -9497,7 +10390,7 @@ type EgressServeResponse struct {
 
 func (x *EgressServeResponse) Reset() {
 	*x = EgressServeResponse{}
-	mi := &file_podapi_proto_msgTypes[126]
+	mi := &file_podapi_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9509,7 +10402,7 @@ func (x *EgressServeResponse) String() string {
 func (*EgressServeResponse) ProtoMessage() {}
 
 func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[126]
+	mi := &file_podapi_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9522,7 +10415,7 @@ func (x *EgressServeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServeResponse.ProtoReflect.Descriptor instead.
 func (*EgressServeResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{126}
+	return file_podapi_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *EgressServeResponse) GetKind() isEgressServeResponse_Kind {
@@ -9593,7 +10486,7 @@ type EgressServing struct {
 
 func (x *EgressServing) Reset() {
 	*x = EgressServing{}
-	mi := &file_podapi_proto_msgTypes[127]
+	mi := &file_podapi_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9605,7 +10498,7 @@ func (x *EgressServing) String() string {
 func (*EgressServing) ProtoMessage() {}
 
 func (x *EgressServing) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[127]
+	mi := &file_podapi_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9618,7 +10511,7 @@ func (x *EgressServing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressServing.ProtoReflect.Descriptor instead.
 func (*EgressServing) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{127}
+	return file_podapi_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *EgressServing) GetPort() uint32 {
@@ -9638,7 +10531,7 @@ type EgressStandby struct {
 
 func (x *EgressStandby) Reset() {
 	*x = EgressStandby{}
-	mi := &file_podapi_proto_msgTypes[128]
+	mi := &file_podapi_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9650,7 +10543,7 @@ func (x *EgressStandby) String() string {
 func (*EgressStandby) ProtoMessage() {}
 
 func (x *EgressStandby) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[128]
+	mi := &file_podapi_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9663,7 +10556,7 @@ func (x *EgressStandby) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressStandby.ProtoReflect.Descriptor instead.
 func (*EgressStandby) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{128}
+	return file_podapi_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *EgressStandby) GetGeneration() uint64 {
@@ -9683,7 +10576,7 @@ type EgressConnection struct {
 
 func (x *EgressConnection) Reset() {
 	*x = EgressConnection{}
-	mi := &file_podapi_proto_msgTypes[129]
+	mi := &file_podapi_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9695,7 +10588,7 @@ func (x *EgressConnection) String() string {
 func (*EgressConnection) ProtoMessage() {}
 
 func (x *EgressConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[129]
+	mi := &file_podapi_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9708,7 +10601,7 @@ func (x *EgressConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EgressConnection.ProtoReflect.Descriptor instead.
 func (*EgressConnection) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{129}
+	return file_podapi_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *EgressConnection) GetId() uint64 {
@@ -9923,7 +10816,55 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointR\x06before\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\x03R\achanged\x12'\n" +
 	"\x04kept\x18\x03 \x03(\v2\x13.podapi.v1.LeftPathR\x04kept\x12\x1b\n" +
-	"\tmore_kept\x18\x04 \x01(\x03R\bmoreKept\"\xa8\x01\n" +
+	"\tmore_kept\x18\x04 \x01(\x03R\bmoreKept\"\xc0\x01\n" +
+	"\x17ExportCheckpointRequest\x128\n" +
+	"\x05start\x18\x01 \x01(\v2 .podapi.v1.ExportCheckpointStartH\x00R\x05start\x122\n" +
+	"\x04want\x18\x02 \x01(\v2\x1c.podapi.v1.CheckpointObjectsH\x00R\x04want\x12/\n" +
+	"\x04done\x18\x03 \x01(\v2\x19.podapi.v1.CheckpointDoneH\x00R\x04doneB\x06\n" +
+	"\x04kind\"9\n" +
+	"\x15ExportCheckpointStart\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"+\n" +
+	"\x11CheckpointObjects\x12\x16\n" +
+	"\x06hashes\x18\x01 \x01(\fR\x06hashes\"\x10\n" +
+	"\x0eCheckpointDone\"\xc2\x01\n" +
+	"\x18ExportCheckpointResponse\x12;\n" +
+	"\bmanifest\x18\x01 \x01(\v2\x1d.podapi.v1.CheckpointManifestH\x00R\bmanifest\x122\n" +
+	"\x05parts\x18\x02 \x01(\v2\x1a.podapi.v1.CheckpointPartsH\x00R\x05parts\x12-\n" +
+	"\x03end\x18\x03 \x01(\v2\x19.podapi.v1.CheckpointDoneH\x00R\x03endB\x06\n" +
+	"\x04kind\"<\n" +
+	"\x12CheckpointManifest\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"B\n" +
+	"\x0fCheckpointParts\x12/\n" +
+	"\x05parts\x18\x01 \x03(\v2\x19.podapi.v1.CheckpointPartR\x05parts\"\x8b\x01\n" +
+	"\x0eCheckpointPart\x12\x16\n" +
+	"\x06object\x18\x01 \x01(\fR\x06object\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x129\n" +
+	"\bencoding\x18\x03 \x01(\x0e2\x1d.podapi.v1.CheckpointEncodingR\bencoding\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xfd\x01\n" +
+	"\x17ImportCheckpointRequest\x128\n" +
+	"\x05start\x18\x01 \x01(\v2 .podapi.v1.ImportCheckpointStartH\x00R\x05start\x12;\n" +
+	"\bmanifest\x18\x02 \x01(\v2\x1d.podapi.v1.CheckpointManifestH\x00R\bmanifest\x122\n" +
+	"\x05parts\x18\x03 \x01(\v2\x1a.podapi.v1.CheckpointPartsH\x00R\x05parts\x12/\n" +
+	"\x04done\x18\x04 \x01(\v2\x19.podapi.v1.CheckpointDoneH\x00R\x04doneB\x06\n" +
+	"\x04kind\"U\n" +
+	"\x15ImportCheckpointStart\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12\x1a\n" +
+	"\bpopulate\x18\x03 \x01(\bR\bpopulate\"\x8a\x01\n" +
+	"\x18ImportCheckpointResponse\x122\n" +
+	"\x04want\x18\x01 \x01(\v2\x1c.podapi.v1.CheckpointObjectsH\x00R\x04want\x122\n" +
+	"\x03end\x18\x02 \x01(\v2\x1e.podapi.v1.ImportCheckpointEndH\x00R\x03endB\x06\n" +
+	"\x04kind\"\xc2\x01\n" +
+	"\x13ImportCheckpointEnd\x125\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x15.podapi.v1.CheckpointR\n" +
+	"checkpoint\x12\x18\n" +
+	"\aobjects\x18\x02 \x01(\x03R\aobjects\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12'\n" +
+	"\x04kept\x18\x04 \x03(\v2\x13.podapi.v1.LeftPathR\x04kept\x12\x1b\n" +
+	"\tmore_kept\x18\x05 \x01(\x03R\bmoreKept\"\xa8\x01\n" +
 	"\x04Attr\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -10419,7 +11360,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\x17DIFFERENCE_KIND_REMOVED\x10\x02\x12\x1c\n" +
 	"\x18DIFFERENCE_KIND_MODIFIED\x10\x03\x12\x1b\n" +
 	"\x17DIFFERENCE_KIND_RETYPED\x10\x04\x12\x1b\n" +
-	"\x17DIFFERENCE_KIND_CHANGED\x10\x05*M\n" +
+	"\x17DIFFERENCE_KIND_CHANGED\x10\x05*r\n" +
+	"\x12CheckpointEncoding\x12#\n" +
+	"\x1fCHECKPOINT_ENCODING_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17CHECKPOINT_ENCODING_RAW\x10\x01\x12\x1a\n" +
+	"\x16CHECKPOINT_ENCODING_S2\x10\x02*M\n" +
 	"\bGlobSort\x12\x19\n" +
 	"\x15GLOB_SORT_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGLOB_SORT_NAME\x10\x01\x12\x12\n" +
@@ -10489,13 +11434,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05Serve\x12\x1d.podapi.v1.EgressServeRequest\x1a\x1e.podapi.v1.EgressServeResponse(\x010\x01\x12<\n" +
 	"\x05Carry\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
 	"\x03Git\x12C\n" +
-	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponse2\xab\x03\n" +
+	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponse2\xd9\x04\n" +
 	"\vCheckpoints\x12Q\n" +
 	"\x06Create\x12\".podapi.v1.CreateCheckpointRequest\x1a#.podapi.v1.CreateCheckpointResponse\x12O\n" +
 	"\x04List\x12!.podapi.v1.ListCheckpointsRequest\x1a\".podapi.v1.ListCheckpointsResponse0\x01\x12Q\n" +
 	"\x06Remove\x12\".podapi.v1.RemoveCheckpointRequest\x1a#.podapi.v1.RemoveCheckpointResponse\x12O\n" +
 	"\x04Diff\x12!.podapi.v1.DiffCheckpointsRequest\x1a\".podapi.v1.DiffCheckpointsResponse0\x01\x12T\n" +
-	"\aRestore\x12#.podapi.v1.RestoreCheckpointRequest\x1a$.podapi.v1.RestoreCheckpointResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
+	"\aRestore\x12#.podapi.v1.RestoreCheckpointRequest\x1a$.podapi.v1.RestoreCheckpointResponse\x12U\n" +
+	"\x06Export\x12\".podapi.v1.ExportCheckpointRequest\x1a#.podapi.v1.ExportCheckpointResponse(\x010\x01\x12U\n" +
+	"\x06Import\x12\".podapi.v1.ImportCheckpointRequest\x1a#.podapi.v1.ImportCheckpointResponse(\x010\x01B2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
 
 var (
 	file_podapi_proto_rawDescOnce sync.Once
@@ -10509,313 +11456,346 @@ func file_podapi_proto_rawDescGZIP() []byte {
 	return file_podapi_proto_rawDescData
 }
 
-var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 130)
+var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 142)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                        // 0: podapi.v1.Class
 	(Enforcement)(0),                  // 1: podapi.v1.Enforcement
 	(DifferenceKind)(0),               // 2: podapi.v1.DifferenceKind
-	(GlobSort)(0),                     // 3: podapi.v1.GlobSort
-	(GrepReport)(0),                   // 4: podapi.v1.GrepReport
-	(GrepKind)(0),                     // 5: podapi.v1.GrepKind
-	(WatchOp)(0),                      // 6: podapi.v1.WatchOp
-	(ExitReason)(0),                   // 7: podapi.v1.ExitReason
-	(*Error)(nil),                     // 8: podapi.v1.Error
-	(*PatternDetail)(nil),             // 9: podapi.v1.PatternDetail
-	(*EditDetail)(nil),                // 10: podapi.v1.EditDetail
-	(*InfoRequest)(nil),               // 11: podapi.v1.InfoRequest
-	(*InfoResponse)(nil),              // 12: podapi.v1.InfoResponse
-	(*IsolationInfo)(nil),             // 13: podapi.v1.IsolationInfo
-	(*EgressInfo)(nil),                // 14: podapi.v1.EgressInfo
-	(*ProtectedPath)(nil),             // 15: podapi.v1.ProtectedPath
-	(*Limits)(nil),                    // 16: podapi.v1.Limits
-	(*StatsRequest)(nil),              // 17: podapi.v1.StatsRequest
-	(*StatsResponse)(nil),             // 18: podapi.v1.StatsResponse
-	(*ConfigureRequest)(nil),          // 19: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),         // 20: podapi.v1.ConfigureResponse
-	(*Assignment)(nil),                // 21: podapi.v1.Assignment
-	(*CheckoutRequest)(nil),           // 22: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),          // 23: podapi.v1.CheckoutResponse
-	(*Checkpoint)(nil),                // 24: podapi.v1.Checkpoint
-	(*LeftPath)(nil),                  // 25: podapi.v1.LeftPath
-	(*CreateCheckpointRequest)(nil),   // 26: podapi.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),  // 27: podapi.v1.CreateCheckpointResponse
-	(*ListCheckpointsRequest)(nil),    // 28: podapi.v1.ListCheckpointsRequest
-	(*ListCheckpointsResponse)(nil),   // 29: podapi.v1.ListCheckpointsResponse
-	(*ListCheckpointsEnd)(nil),        // 30: podapi.v1.ListCheckpointsEnd
-	(*RemoveCheckpointRequest)(nil),   // 31: podapi.v1.RemoveCheckpointRequest
-	(*RemoveCheckpointResponse)(nil),  // 32: podapi.v1.RemoveCheckpointResponse
-	(*DiffCheckpointsRequest)(nil),    // 33: podapi.v1.DiffCheckpointsRequest
-	(*DiffCheckpointsResponse)(nil),   // 34: podapi.v1.DiffCheckpointsResponse
-	(*Difference)(nil),                // 35: podapi.v1.Difference
-	(*DiffCheckpointsEnd)(nil),        // 36: podapi.v1.DiffCheckpointsEnd
-	(*RestoreCheckpointRequest)(nil),  // 37: podapi.v1.RestoreCheckpointRequest
-	(*RestoreCheckpointResponse)(nil), // 38: podapi.v1.RestoreCheckpointResponse
-	(*Attr)(nil),                      // 39: podapi.v1.Attr
-	(*Sum)(nil),                       // 40: podapi.v1.Sum
-	(*StatRequest)(nil),               // 41: podapi.v1.StatRequest
-	(*StatResponse)(nil),              // 42: podapi.v1.StatResponse
-	(*ListRequest)(nil),               // 43: podapi.v1.ListRequest
-	(*ListResponse)(nil),              // 44: podapi.v1.ListResponse
-	(*AttrBatch)(nil),                 // 45: podapi.v1.AttrBatch
-	(*ListEnd)(nil),                   // 46: podapi.v1.ListEnd
-	(*ReadRequest)(nil),               // 47: podapi.v1.ReadRequest
-	(*LineWindow)(nil),                // 48: podapi.v1.LineWindow
-	(*ReadResponse)(nil),              // 49: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),                // 50: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),                   // 51: podapi.v1.ReadEnd
-	(*LineResult)(nil),                // 52: podapi.v1.LineResult
-	(*UploadAck)(nil),                 // 53: podapi.v1.UploadAck
-	(*WriteRequest)(nil),              // 54: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),               // 55: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),                  // 56: podapi.v1.WriteEnd
-	(*WriteReply)(nil),                // 57: podapi.v1.WriteReply
-	(*WriteResponse)(nil),             // 58: podapi.v1.WriteResponse
-	(*EditRequest)(nil),               // 59: podapi.v1.EditRequest
-	(*Replacement)(nil),               // 60: podapi.v1.Replacement
-	(*EditResponse)(nil),              // 61: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),              // 62: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),             // 63: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),             // 64: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),            // 65: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),             // 66: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),            // 67: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),               // 68: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),              // 69: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),              // 70: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),             // 71: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),            // 72: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),           // 73: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),               // 74: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),              // 75: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),                 // 76: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),                 // 77: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),                   // 78: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),               // 79: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),              // 80: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),                 // 81: podapi.v1.GrepBatch
-	(*GrepResult)(nil),                // 82: podapi.v1.GrepResult
-	(*GrepEnd)(nil),                   // 83: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),              // 84: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),                // 85: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),                // 86: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),             // 87: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),                  // 88: podapi.v1.WatchEnd
-	(*PushRequest)(nil),               // 89: podapi.v1.PushRequest
-	(*PushHeader)(nil),                // 90: podapi.v1.PushHeader
-	(*PushEnd)(nil),                   // 91: podapi.v1.PushEnd
-	(*PushReply)(nil),                 // 92: podapi.v1.PushReply
-	(*PushResponse)(nil),              // 93: podapi.v1.PushResponse
-	(*PullRequest)(nil),               // 94: podapi.v1.PullRequest
-	(*PullResponse)(nil),              // 95: podapi.v1.PullResponse
-	(*PullEnd)(nil),                   // 96: podapi.v1.PullEnd
-	(*TreeStats)(nil),                 // 97: podapi.v1.TreeStats
-	(*ExecRequest)(nil),               // 98: podapi.v1.ExecRequest
-	(*ExecStart)(nil),                 // 99: podapi.v1.ExecStart
-	(*Rlimit)(nil),                    // 100: podapi.v1.Rlimit
-	(*ExecAttach)(nil),                // 101: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),                // 102: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),              // 103: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),                // 104: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),              // 105: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),              // 106: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),               // 107: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),               // 108: podapi.v1.OutputChunk
-	(*StdinAck)(nil),                  // 109: podapi.v1.StdinAck
-	(*ExecExit)(nil),                  // 110: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),      // 111: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),     // 112: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),          // 113: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),               // 114: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),             // 115: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),            // 116: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),             // 117: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),            // 118: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),         // 119: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),        // 120: podapi.v1.KillStraysResponse
-	(*ListPortsRequest)(nil),          // 121: podapi.v1.ListPortsRequest
-	(*ListPortsResponse)(nil),         // 122: podapi.v1.ListPortsResponse
-	(*ListeningPort)(nil),             // 123: podapi.v1.ListeningPort
-	(*DialRequest)(nil),               // 124: podapi.v1.DialRequest
-	(*DialResponse)(nil),              // 125: podapi.v1.DialResponse
-	(*DialOpen)(nil),                  // 126: podapi.v1.DialOpen
-	(*DialOpened)(nil),                // 127: podapi.v1.DialOpened
-	(*DialAck)(nil),                   // 128: podapi.v1.DialAck
-	(*DialEnd)(nil),                   // 129: podapi.v1.DialEnd
-	(*DialClose)(nil),                 // 130: podapi.v1.DialClose
-	(*DialClosed)(nil),                // 131: podapi.v1.DialClosed
-	(*EgressServeRequest)(nil),        // 132: podapi.v1.EgressServeRequest
-	(*EgressStart)(nil),               // 133: podapi.v1.EgressStart
-	(*EgressServeResponse)(nil),       // 134: podapi.v1.EgressServeResponse
-	(*EgressServing)(nil),             // 135: podapi.v1.EgressServing
-	(*EgressStandby)(nil),             // 136: podapi.v1.EgressStandby
-	(*EgressConnection)(nil),          // 137: podapi.v1.EgressConnection
+	(CheckpointEncoding)(0),           // 3: podapi.v1.CheckpointEncoding
+	(GlobSort)(0),                     // 4: podapi.v1.GlobSort
+	(GrepReport)(0),                   // 5: podapi.v1.GrepReport
+	(GrepKind)(0),                     // 6: podapi.v1.GrepKind
+	(WatchOp)(0),                      // 7: podapi.v1.WatchOp
+	(ExitReason)(0),                   // 8: podapi.v1.ExitReason
+	(*Error)(nil),                     // 9: podapi.v1.Error
+	(*PatternDetail)(nil),             // 10: podapi.v1.PatternDetail
+	(*EditDetail)(nil),                // 11: podapi.v1.EditDetail
+	(*InfoRequest)(nil),               // 12: podapi.v1.InfoRequest
+	(*InfoResponse)(nil),              // 13: podapi.v1.InfoResponse
+	(*IsolationInfo)(nil),             // 14: podapi.v1.IsolationInfo
+	(*EgressInfo)(nil),                // 15: podapi.v1.EgressInfo
+	(*ProtectedPath)(nil),             // 16: podapi.v1.ProtectedPath
+	(*Limits)(nil),                    // 17: podapi.v1.Limits
+	(*StatsRequest)(nil),              // 18: podapi.v1.StatsRequest
+	(*StatsResponse)(nil),             // 19: podapi.v1.StatsResponse
+	(*ConfigureRequest)(nil),          // 20: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),         // 21: podapi.v1.ConfigureResponse
+	(*Assignment)(nil),                // 22: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),           // 23: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),          // 24: podapi.v1.CheckoutResponse
+	(*Checkpoint)(nil),                // 25: podapi.v1.Checkpoint
+	(*LeftPath)(nil),                  // 26: podapi.v1.LeftPath
+	(*CreateCheckpointRequest)(nil),   // 27: podapi.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),  // 28: podapi.v1.CreateCheckpointResponse
+	(*ListCheckpointsRequest)(nil),    // 29: podapi.v1.ListCheckpointsRequest
+	(*ListCheckpointsResponse)(nil),   // 30: podapi.v1.ListCheckpointsResponse
+	(*ListCheckpointsEnd)(nil),        // 31: podapi.v1.ListCheckpointsEnd
+	(*RemoveCheckpointRequest)(nil),   // 32: podapi.v1.RemoveCheckpointRequest
+	(*RemoveCheckpointResponse)(nil),  // 33: podapi.v1.RemoveCheckpointResponse
+	(*DiffCheckpointsRequest)(nil),    // 34: podapi.v1.DiffCheckpointsRequest
+	(*DiffCheckpointsResponse)(nil),   // 35: podapi.v1.DiffCheckpointsResponse
+	(*Difference)(nil),                // 36: podapi.v1.Difference
+	(*DiffCheckpointsEnd)(nil),        // 37: podapi.v1.DiffCheckpointsEnd
+	(*RestoreCheckpointRequest)(nil),  // 38: podapi.v1.RestoreCheckpointRequest
+	(*RestoreCheckpointResponse)(nil), // 39: podapi.v1.RestoreCheckpointResponse
+	(*ExportCheckpointRequest)(nil),   // 40: podapi.v1.ExportCheckpointRequest
+	(*ExportCheckpointStart)(nil),     // 41: podapi.v1.ExportCheckpointStart
+	(*CheckpointObjects)(nil),         // 42: podapi.v1.CheckpointObjects
+	(*CheckpointDone)(nil),            // 43: podapi.v1.CheckpointDone
+	(*ExportCheckpointResponse)(nil),  // 44: podapi.v1.ExportCheckpointResponse
+	(*CheckpointManifest)(nil),        // 45: podapi.v1.CheckpointManifest
+	(*CheckpointParts)(nil),           // 46: podapi.v1.CheckpointParts
+	(*CheckpointPart)(nil),            // 47: podapi.v1.CheckpointPart
+	(*ImportCheckpointRequest)(nil),   // 48: podapi.v1.ImportCheckpointRequest
+	(*ImportCheckpointStart)(nil),     // 49: podapi.v1.ImportCheckpointStart
+	(*ImportCheckpointResponse)(nil),  // 50: podapi.v1.ImportCheckpointResponse
+	(*ImportCheckpointEnd)(nil),       // 51: podapi.v1.ImportCheckpointEnd
+	(*Attr)(nil),                      // 52: podapi.v1.Attr
+	(*Sum)(nil),                       // 53: podapi.v1.Sum
+	(*StatRequest)(nil),               // 54: podapi.v1.StatRequest
+	(*StatResponse)(nil),              // 55: podapi.v1.StatResponse
+	(*ListRequest)(nil),               // 56: podapi.v1.ListRequest
+	(*ListResponse)(nil),              // 57: podapi.v1.ListResponse
+	(*AttrBatch)(nil),                 // 58: podapi.v1.AttrBatch
+	(*ListEnd)(nil),                   // 59: podapi.v1.ListEnd
+	(*ReadRequest)(nil),               // 60: podapi.v1.ReadRequest
+	(*LineWindow)(nil),                // 61: podapi.v1.LineWindow
+	(*ReadResponse)(nil),              // 62: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),                // 63: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),                   // 64: podapi.v1.ReadEnd
+	(*LineResult)(nil),                // 65: podapi.v1.LineResult
+	(*UploadAck)(nil),                 // 66: podapi.v1.UploadAck
+	(*WriteRequest)(nil),              // 67: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),               // 68: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),                  // 69: podapi.v1.WriteEnd
+	(*WriteReply)(nil),                // 70: podapi.v1.WriteReply
+	(*WriteResponse)(nil),             // 71: podapi.v1.WriteResponse
+	(*EditRequest)(nil),               // 72: podapi.v1.EditRequest
+	(*Replacement)(nil),               // 73: podapi.v1.Replacement
+	(*EditResponse)(nil),              // 74: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),              // 75: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),             // 76: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),             // 77: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),            // 78: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),             // 79: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),            // 80: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),               // 81: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),              // 82: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),              // 83: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),             // 84: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),            // 85: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),           // 86: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),               // 87: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),              // 88: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),                 // 89: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),                 // 90: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),                   // 91: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),               // 92: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),              // 93: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),                 // 94: podapi.v1.GrepBatch
+	(*GrepResult)(nil),                // 95: podapi.v1.GrepResult
+	(*GrepEnd)(nil),                   // 96: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),              // 97: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),                // 98: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),                // 99: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),             // 100: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),                  // 101: podapi.v1.WatchEnd
+	(*PushRequest)(nil),               // 102: podapi.v1.PushRequest
+	(*PushHeader)(nil),                // 103: podapi.v1.PushHeader
+	(*PushEnd)(nil),                   // 104: podapi.v1.PushEnd
+	(*PushReply)(nil),                 // 105: podapi.v1.PushReply
+	(*PushResponse)(nil),              // 106: podapi.v1.PushResponse
+	(*PullRequest)(nil),               // 107: podapi.v1.PullRequest
+	(*PullResponse)(nil),              // 108: podapi.v1.PullResponse
+	(*PullEnd)(nil),                   // 109: podapi.v1.PullEnd
+	(*TreeStats)(nil),                 // 110: podapi.v1.TreeStats
+	(*ExecRequest)(nil),               // 111: podapi.v1.ExecRequest
+	(*ExecStart)(nil),                 // 112: podapi.v1.ExecStart
+	(*Rlimit)(nil),                    // 113: podapi.v1.Rlimit
+	(*ExecAttach)(nil),                // 114: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),                // 115: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),              // 116: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),                // 117: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),              // 118: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),              // 119: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),               // 120: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),               // 121: podapi.v1.OutputChunk
+	(*StdinAck)(nil),                  // 122: podapi.v1.StdinAck
+	(*ExecExit)(nil),                  // 123: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),      // 124: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),     // 125: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),          // 126: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),               // 127: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),             // 128: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),            // 129: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),             // 130: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),            // 131: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),         // 132: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),        // 133: podapi.v1.KillStraysResponse
+	(*ListPortsRequest)(nil),          // 134: podapi.v1.ListPortsRequest
+	(*ListPortsResponse)(nil),         // 135: podapi.v1.ListPortsResponse
+	(*ListeningPort)(nil),             // 136: podapi.v1.ListeningPort
+	(*DialRequest)(nil),               // 137: podapi.v1.DialRequest
+	(*DialResponse)(nil),              // 138: podapi.v1.DialResponse
+	(*DialOpen)(nil),                  // 139: podapi.v1.DialOpen
+	(*DialOpened)(nil),                // 140: podapi.v1.DialOpened
+	(*DialAck)(nil),                   // 141: podapi.v1.DialAck
+	(*DialEnd)(nil),                   // 142: podapi.v1.DialEnd
+	(*DialClose)(nil),                 // 143: podapi.v1.DialClose
+	(*DialClosed)(nil),                // 144: podapi.v1.DialClosed
+	(*EgressServeRequest)(nil),        // 145: podapi.v1.EgressServeRequest
+	(*EgressStart)(nil),               // 146: podapi.v1.EgressStart
+	(*EgressServeResponse)(nil),       // 147: podapi.v1.EgressServeResponse
+	(*EgressServing)(nil),             // 148: podapi.v1.EgressServing
+	(*EgressStandby)(nil),             // 149: podapi.v1.EgressStandby
+	(*EgressConnection)(nil),          // 150: podapi.v1.EgressConnection
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
-	9,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
-	10,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	16,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	15,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
-	14,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
-	13,  // 6: podapi.v1.InfoResponse.isolation:type_name -> podapi.v1.IsolationInfo
+	10,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
+	11,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
+	17,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	16,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	15,  // 5: podapi.v1.InfoResponse.egress:type_name -> podapi.v1.EgressInfo
+	14,  // 6: podapi.v1.InfoResponse.isolation:type_name -> podapi.v1.IsolationInfo
 	1,   // 7: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	24,  // 8: podapi.v1.CreateCheckpointResponse.checkpoint:type_name -> podapi.v1.Checkpoint
-	25,  // 9: podapi.v1.CreateCheckpointResponse.left_out:type_name -> podapi.v1.LeftPath
-	24,  // 10: podapi.v1.ListCheckpointsResponse.checkpoint:type_name -> podapi.v1.Checkpoint
-	30,  // 11: podapi.v1.ListCheckpointsResponse.end:type_name -> podapi.v1.ListCheckpointsEnd
-	35,  // 12: podapi.v1.DiffCheckpointsResponse.difference:type_name -> podapi.v1.Difference
-	36,  // 13: podapi.v1.DiffCheckpointsResponse.end:type_name -> podapi.v1.DiffCheckpointsEnd
+	25,  // 8: podapi.v1.CreateCheckpointResponse.checkpoint:type_name -> podapi.v1.Checkpoint
+	26,  // 9: podapi.v1.CreateCheckpointResponse.left_out:type_name -> podapi.v1.LeftPath
+	25,  // 10: podapi.v1.ListCheckpointsResponse.checkpoint:type_name -> podapi.v1.Checkpoint
+	31,  // 11: podapi.v1.ListCheckpointsResponse.end:type_name -> podapi.v1.ListCheckpointsEnd
+	36,  // 12: podapi.v1.DiffCheckpointsResponse.difference:type_name -> podapi.v1.Difference
+	37,  // 13: podapi.v1.DiffCheckpointsResponse.end:type_name -> podapi.v1.DiffCheckpointsEnd
 	2,   // 14: podapi.v1.Difference.how:type_name -> podapi.v1.DifferenceKind
-	24,  // 15: podapi.v1.RestoreCheckpointResponse.before:type_name -> podapi.v1.Checkpoint
-	25,  // 16: podapi.v1.RestoreCheckpointResponse.kept:type_name -> podapi.v1.LeftPath
-	39,  // 17: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	45,  // 18: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	8,   // 19: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	46,  // 20: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	39,  // 21: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	48,  // 22: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	50,  // 23: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	51,  // 24: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	39,  // 25: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	40,  // 26: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	52,  // 27: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	55,  // 28: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	56,  // 29: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	40,  // 30: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	53,  // 31: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	58,  // 32: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	39,  // 33: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	60,  // 34: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	58,  // 35: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	3,   // 36: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	76,  // 37: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	8,   // 38: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	78,  // 39: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	77,  // 40: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	4,   // 41: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	81,  // 42: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	83,  // 43: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	82,  // 44: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	5,   // 45: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	8,   // 46: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	6,   // 47: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	85,  // 48: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	86,  // 49: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	88,  // 50: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	90,  // 51: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	91,  // 52: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	40,  // 53: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	53,  // 54: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	93,  // 55: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	97,  // 56: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	96,  // 57: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	40,  // 58: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	97,  // 59: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	99,  // 60: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	101, // 61: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	104, // 62: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	103, // 63: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	102, // 64: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	103, // 65: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	100, // 66: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	103, // 67: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	107, // 68: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	108, // 69: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	108, // 70: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	109, // 71: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	110, // 72: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	106, // 73: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	7,   // 74: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	114, // 75: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	113, // 76: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	110, // 77: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	123, // 78: podapi.v1.ListPortsResponse.ports:type_name -> podapi.v1.ListeningPort
-	126, // 79: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	128, // 80: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	129, // 81: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	130, // 82: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	127, // 83: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	128, // 84: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	129, // 85: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	131, // 86: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
-	133, // 87: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
-	135, // 88: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
-	136, // 89: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
-	137, // 90: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
-	11,  // 91: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	19,  // 92: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	17,  // 93: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
-	41,  // 94: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	43,  // 95: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	47,  // 96: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	54,  // 97: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	59,  // 98: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	62,  // 99: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	64,  // 100: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	66,  // 101: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	68,  // 102: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	70,  // 103: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	72,  // 104: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	74,  // 105: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	79,  // 106: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	84,  // 107: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	89,  // 108: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	94,  // 109: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	98,  // 110: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	111, // 111: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	115, // 112: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	117, // 113: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	119, // 114: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	124, // 115: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	121, // 116: podapi.v1.Ports.List:input_type -> podapi.v1.ListPortsRequest
-	132, // 117: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
-	124, // 118: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
-	22,  // 119: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	26,  // 120: podapi.v1.Checkpoints.Create:input_type -> podapi.v1.CreateCheckpointRequest
-	28,  // 121: podapi.v1.Checkpoints.List:input_type -> podapi.v1.ListCheckpointsRequest
-	31,  // 122: podapi.v1.Checkpoints.Remove:input_type -> podapi.v1.RemoveCheckpointRequest
-	33,  // 123: podapi.v1.Checkpoints.Diff:input_type -> podapi.v1.DiffCheckpointsRequest
-	37,  // 124: podapi.v1.Checkpoints.Restore:input_type -> podapi.v1.RestoreCheckpointRequest
-	12,  // 125: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	20,  // 126: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	18,  // 127: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
-	42,  // 128: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	44,  // 129: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	49,  // 130: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	57,  // 131: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	61,  // 132: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	63,  // 133: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	65,  // 134: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	67,  // 135: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	69,  // 136: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	71,  // 137: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	73,  // 138: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	75,  // 139: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	80,  // 140: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	87,  // 141: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	92,  // 142: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	95,  // 143: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	105, // 144: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	112, // 145: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	116, // 146: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	118, // 147: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	120, // 148: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	125, // 149: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	122, // 150: podapi.v1.Ports.List:output_type -> podapi.v1.ListPortsResponse
-	134, // 151: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
-	125, // 152: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
-	23,  // 153: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	27,  // 154: podapi.v1.Checkpoints.Create:output_type -> podapi.v1.CreateCheckpointResponse
-	29,  // 155: podapi.v1.Checkpoints.List:output_type -> podapi.v1.ListCheckpointsResponse
-	32,  // 156: podapi.v1.Checkpoints.Remove:output_type -> podapi.v1.RemoveCheckpointResponse
-	34,  // 157: podapi.v1.Checkpoints.Diff:output_type -> podapi.v1.DiffCheckpointsResponse
-	38,  // 158: podapi.v1.Checkpoints.Restore:output_type -> podapi.v1.RestoreCheckpointResponse
-	125, // [125:159] is the sub-list for method output_type
-	91,  // [91:125] is the sub-list for method input_type
-	91,  // [91:91] is the sub-list for extension type_name
-	91,  // [91:91] is the sub-list for extension extendee
-	0,   // [0:91] is the sub-list for field type_name
+	25,  // 15: podapi.v1.RestoreCheckpointResponse.before:type_name -> podapi.v1.Checkpoint
+	26,  // 16: podapi.v1.RestoreCheckpointResponse.kept:type_name -> podapi.v1.LeftPath
+	41,  // 17: podapi.v1.ExportCheckpointRequest.start:type_name -> podapi.v1.ExportCheckpointStart
+	42,  // 18: podapi.v1.ExportCheckpointRequest.want:type_name -> podapi.v1.CheckpointObjects
+	43,  // 19: podapi.v1.ExportCheckpointRequest.done:type_name -> podapi.v1.CheckpointDone
+	45,  // 20: podapi.v1.ExportCheckpointResponse.manifest:type_name -> podapi.v1.CheckpointManifest
+	46,  // 21: podapi.v1.ExportCheckpointResponse.parts:type_name -> podapi.v1.CheckpointParts
+	43,  // 22: podapi.v1.ExportCheckpointResponse.end:type_name -> podapi.v1.CheckpointDone
+	47,  // 23: podapi.v1.CheckpointParts.parts:type_name -> podapi.v1.CheckpointPart
+	3,   // 24: podapi.v1.CheckpointPart.encoding:type_name -> podapi.v1.CheckpointEncoding
+	49,  // 25: podapi.v1.ImportCheckpointRequest.start:type_name -> podapi.v1.ImportCheckpointStart
+	45,  // 26: podapi.v1.ImportCheckpointRequest.manifest:type_name -> podapi.v1.CheckpointManifest
+	46,  // 27: podapi.v1.ImportCheckpointRequest.parts:type_name -> podapi.v1.CheckpointParts
+	43,  // 28: podapi.v1.ImportCheckpointRequest.done:type_name -> podapi.v1.CheckpointDone
+	42,  // 29: podapi.v1.ImportCheckpointResponse.want:type_name -> podapi.v1.CheckpointObjects
+	51,  // 30: podapi.v1.ImportCheckpointResponse.end:type_name -> podapi.v1.ImportCheckpointEnd
+	25,  // 31: podapi.v1.ImportCheckpointEnd.checkpoint:type_name -> podapi.v1.Checkpoint
+	26,  // 32: podapi.v1.ImportCheckpointEnd.kept:type_name -> podapi.v1.LeftPath
+	52,  // 33: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	58,  // 34: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	9,   // 35: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	59,  // 36: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	52,  // 37: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	61,  // 38: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	63,  // 39: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	64,  // 40: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	52,  // 41: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	53,  // 42: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	65,  // 43: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	68,  // 44: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	69,  // 45: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	53,  // 46: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	66,  // 47: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	71,  // 48: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	52,  // 49: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	73,  // 50: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	71,  // 51: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	4,   // 52: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	89,  // 53: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	9,   // 54: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	91,  // 55: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	90,  // 56: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	5,   // 57: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	94,  // 58: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	96,  // 59: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	95,  // 60: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	6,   // 61: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	9,   // 62: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	7,   // 63: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	98,  // 64: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	99,  // 65: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	101, // 66: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	103, // 67: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	104, // 68: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	53,  // 69: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	66,  // 70: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	106, // 71: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	110, // 72: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	109, // 73: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	53,  // 74: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	110, // 75: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	112, // 76: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	114, // 77: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	117, // 78: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	116, // 79: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	115, // 80: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	116, // 81: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	113, // 82: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	116, // 83: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	120, // 84: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	121, // 85: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	121, // 86: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	122, // 87: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	123, // 88: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	119, // 89: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	8,   // 90: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	127, // 91: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	126, // 92: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	123, // 93: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	136, // 94: podapi.v1.ListPortsResponse.ports:type_name -> podapi.v1.ListeningPort
+	139, // 95: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	141, // 96: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	142, // 97: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	143, // 98: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	140, // 99: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	141, // 100: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	142, // 101: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	144, // 102: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	146, // 103: podapi.v1.EgressServeRequest.start:type_name -> podapi.v1.EgressStart
+	148, // 104: podapi.v1.EgressServeResponse.serving:type_name -> podapi.v1.EgressServing
+	149, // 105: podapi.v1.EgressServeResponse.standby:type_name -> podapi.v1.EgressStandby
+	150, // 106: podapi.v1.EgressServeResponse.connection:type_name -> podapi.v1.EgressConnection
+	12,  // 107: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	20,  // 108: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	18,  // 109: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	54,  // 110: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	56,  // 111: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	60,  // 112: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	67,  // 113: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	72,  // 114: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	75,  // 115: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	77,  // 116: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	79,  // 117: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	81,  // 118: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	83,  // 119: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	85,  // 120: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	87,  // 121: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	92,  // 122: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	97,  // 123: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	102, // 124: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	107, // 125: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	111, // 126: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	124, // 127: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	128, // 128: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	130, // 129: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	132, // 130: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	137, // 131: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	134, // 132: podapi.v1.Ports.List:input_type -> podapi.v1.ListPortsRequest
+	145, // 133: podapi.v1.Egress.Serve:input_type -> podapi.v1.EgressServeRequest
+	137, // 134: podapi.v1.Egress.Carry:input_type -> podapi.v1.DialRequest
+	23,  // 135: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	27,  // 136: podapi.v1.Checkpoints.Create:input_type -> podapi.v1.CreateCheckpointRequest
+	29,  // 137: podapi.v1.Checkpoints.List:input_type -> podapi.v1.ListCheckpointsRequest
+	32,  // 138: podapi.v1.Checkpoints.Remove:input_type -> podapi.v1.RemoveCheckpointRequest
+	34,  // 139: podapi.v1.Checkpoints.Diff:input_type -> podapi.v1.DiffCheckpointsRequest
+	38,  // 140: podapi.v1.Checkpoints.Restore:input_type -> podapi.v1.RestoreCheckpointRequest
+	40,  // 141: podapi.v1.Checkpoints.Export:input_type -> podapi.v1.ExportCheckpointRequest
+	48,  // 142: podapi.v1.Checkpoints.Import:input_type -> podapi.v1.ImportCheckpointRequest
+	13,  // 143: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	21,  // 144: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	19,  // 145: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	55,  // 146: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	57,  // 147: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	62,  // 148: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	70,  // 149: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	74,  // 150: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	76,  // 151: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	78,  // 152: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	80,  // 153: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	82,  // 154: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	84,  // 155: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	86,  // 156: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	88,  // 157: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	93,  // 158: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	100, // 159: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	105, // 160: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	108, // 161: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	118, // 162: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	125, // 163: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	129, // 164: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	131, // 165: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	133, // 166: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	138, // 167: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	135, // 168: podapi.v1.Ports.List:output_type -> podapi.v1.ListPortsResponse
+	147, // 169: podapi.v1.Egress.Serve:output_type -> podapi.v1.EgressServeResponse
+	138, // 170: podapi.v1.Egress.Carry:output_type -> podapi.v1.DialResponse
+	24,  // 171: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	28,  // 172: podapi.v1.Checkpoints.Create:output_type -> podapi.v1.CreateCheckpointResponse
+	30,  // 173: podapi.v1.Checkpoints.List:output_type -> podapi.v1.ListCheckpointsResponse
+	33,  // 174: podapi.v1.Checkpoints.Remove:output_type -> podapi.v1.RemoveCheckpointResponse
+	35,  // 175: podapi.v1.Checkpoints.Diff:output_type -> podapi.v1.DiffCheckpointsResponse
+	39,  // 176: podapi.v1.Checkpoints.Restore:output_type -> podapi.v1.RestoreCheckpointResponse
+	44,  // 177: podapi.v1.Checkpoints.Export:output_type -> podapi.v1.ExportCheckpointResponse
+	50,  // 178: podapi.v1.Checkpoints.Import:output_type -> podapi.v1.ImportCheckpointResponse
+	143, // [143:179] is the sub-list for method output_type
+	107, // [107:143] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -10832,52 +11812,72 @@ func file_podapi_proto_init() {
 		(*DiffCheckpointsResponse_Difference)(nil),
 		(*DiffCheckpointsResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[36].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[31].OneofWrappers = []any{
+		(*ExportCheckpointRequest_Start)(nil),
+		(*ExportCheckpointRequest_Want)(nil),
+		(*ExportCheckpointRequest_Done)(nil),
+	}
+	file_podapi_proto_msgTypes[35].OneofWrappers = []any{
+		(*ExportCheckpointResponse_Manifest)(nil),
+		(*ExportCheckpointResponse_Parts)(nil),
+		(*ExportCheckpointResponse_End)(nil),
+	}
+	file_podapi_proto_msgTypes[39].OneofWrappers = []any{
+		(*ImportCheckpointRequest_Start)(nil),
+		(*ImportCheckpointRequest_Manifest)(nil),
+		(*ImportCheckpointRequest_Parts)(nil),
+		(*ImportCheckpointRequest_Done)(nil),
+	}
+	file_podapi_proto_msgTypes[41].OneofWrappers = []any{
+		(*ImportCheckpointResponse_Want)(nil),
+		(*ImportCheckpointResponse_End)(nil),
+	}
+	file_podapi_proto_msgTypes[48].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[41].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[53].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[46].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[58].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[49].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[61].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[79].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[72].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[84].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[79].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[91].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[93].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[84].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[96].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[87].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[99].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[90].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[102].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -10885,7 +11885,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[109].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -10893,28 +11893,28 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[104].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[116].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[116].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[128].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[117].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[129].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
 		(*DialResponse_End)(nil),
 		(*DialResponse_Closed)(nil),
 	}
-	file_podapi_proto_msgTypes[124].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[136].OneofWrappers = []any{
 		(*EgressServeRequest_Start)(nil),
 	}
-	file_podapi_proto_msgTypes[126].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[138].OneofWrappers = []any{
 		(*EgressServeResponse_Serving)(nil),
 		(*EgressServeResponse_Standby)(nil),
 		(*EgressServeResponse_Connection)(nil),
@@ -10924,8 +11924,8 @@ func file_podapi_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   130,
+			NumEnums:      9,
+			NumMessages:   142,
 			NumExtensions: 0,
 			NumServices:   7,
 		},

@@ -1726,6 +1726,8 @@ const (
 	Checkpoints_Remove_FullMethodName  = "/podapi.v1.Checkpoints/Remove"
 	Checkpoints_Diff_FullMethodName    = "/podapi.v1.Checkpoints/Diff"
 	Checkpoints_Restore_FullMethodName = "/podapi.v1.Checkpoints/Restore"
+	Checkpoints_Export_FullMethodName  = "/podapi.v1.Checkpoints/Export"
+	Checkpoints_Import_FullMethodName  = "/podapi.v1.Checkpoints/Import"
 )
 
 // CheckpointsClient is the client API for Checkpoints service.
@@ -1761,6 +1763,24 @@ type CheckpointsClient interface {
 	// goes on when the caller is gone; if the agent is killed, its next start completes
 	// the restore, or undoes it, before it serves.
 	Restore(ctx context.Context, in *RestoreCheckpointRequest, opts ...grpc.CallOption) (*RestoreCheckpointResponse, error)
+	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
+	// first request is start. The first responses have the manifest in pieces, whose SHA-256
+	// is the checkpoint's id. Then the agent sends the objects that the caller asks for by
+	// want, in that order, until done; or with start.all, every object, directories before
+	// what is in them. The last response is end (final). What is sent stays until the call
+	// ends, also if the checkpoint is removed. Offered with the capability
+	// "checkpoint-transfer".
+	Export(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExportCheckpointRequest, ExportCheckpointResponse], error)
+	// Import takes a checkpoint that Export has sent. The first request is start, then come the
+	// pieces of the manifest, and after them objects: those that a response asks for by want,
+	// or with start.all, all that the checkpoint has, directories before what is in them. The
+	// last response is end (final). Each object is compared with its hash when it arrives; one
+	// that is damaged, or was not asked for, and a checkpoint that is beyond a bound, end
+	// the call with CLASS_CHECKSUM or CLASS_TOO_LARGE. For want of room it is
+	// CLASS_NO_SPACE. What a call has taken that broke off saves the next one from
+	// sending it again, until other checkpoints need the room. Offered with the capability
+	// "checkpoint-transfer".
+	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportCheckpointRequest, ImportCheckpointResponse], error)
 }
 
 type checkpointsClient struct {
@@ -1839,6 +1859,32 @@ func (c *checkpointsClient) Restore(ctx context.Context, in *RestoreCheckpointRe
 	return out, nil
 }
 
+func (c *checkpointsClient) Export(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExportCheckpointRequest, ExportCheckpointResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Checkpoints_ServiceDesc.Streams[2], Checkpoints_Export_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportCheckpointRequest, ExportCheckpointResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ExportClient = grpc.BidiStreamingClient[ExportCheckpointRequest, ExportCheckpointResponse]
+
+func (c *checkpointsClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ImportCheckpointRequest, ImportCheckpointResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Checkpoints_ServiceDesc.Streams[3], Checkpoints_Import_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportCheckpointRequest, ImportCheckpointResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ImportClient = grpc.BidiStreamingClient[ImportCheckpointRequest, ImportCheckpointResponse]
+
 // CheckpointsServer is the server API for Checkpoints service.
 // All implementations must embed UnimplementedCheckpointsServer
 // for forward compatibility.
@@ -1872,6 +1918,24 @@ type CheckpointsServer interface {
 	// goes on when the caller is gone; if the agent is killed, its next start completes
 	// the restore, or undoes it, before it serves.
 	Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error)
+	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
+	// first request is start. The first responses have the manifest in pieces, whose SHA-256
+	// is the checkpoint's id. Then the agent sends the objects that the caller asks for by
+	// want, in that order, until done; or with start.all, every object, directories before
+	// what is in them. The last response is end (final). What is sent stays until the call
+	// ends, also if the checkpoint is removed. Offered with the capability
+	// "checkpoint-transfer".
+	Export(grpc.BidiStreamingServer[ExportCheckpointRequest, ExportCheckpointResponse]) error
+	// Import takes a checkpoint that Export has sent. The first request is start, then come the
+	// pieces of the manifest, and after them objects: those that a response asks for by want,
+	// or with start.all, all that the checkpoint has, directories before what is in them. The
+	// last response is end (final). Each object is compared with its hash when it arrives; one
+	// that is damaged, or was not asked for, and a checkpoint that is beyond a bound, end
+	// the call with CLASS_CHECKSUM or CLASS_TOO_LARGE. For want of room it is
+	// CLASS_NO_SPACE. What a call has taken that broke off saves the next one from
+	// sending it again, until other checkpoints need the room. Offered with the capability
+	// "checkpoint-transfer".
+	Import(grpc.BidiStreamingServer[ImportCheckpointRequest, ImportCheckpointResponse]) error
 	mustEmbedUnimplementedCheckpointsServer()
 }
 
@@ -1896,6 +1960,12 @@ func (UnimplementedCheckpointsServer) Diff(*DiffCheckpointsRequest, grpc.ServerS
 }
 func (UnimplementedCheckpointsServer) Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedCheckpointsServer) Export(grpc.BidiStreamingServer[ExportCheckpointRequest, ExportCheckpointResponse]) error {
+	return status.Error(codes.Unimplemented, "method Export not implemented")
+}
+func (UnimplementedCheckpointsServer) Import(grpc.BidiStreamingServer[ImportCheckpointRequest, ImportCheckpointResponse]) error {
+	return status.Error(codes.Unimplemented, "method Import not implemented")
 }
 func (UnimplementedCheckpointsServer) mustEmbedUnimplementedCheckpointsServer() {}
 func (UnimplementedCheckpointsServer) testEmbeddedByValue()                     {}
@@ -1994,6 +2064,20 @@ func _Checkpoints_Restore_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Checkpoints_Export_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CheckpointsServer).Export(&grpc.GenericServerStream[ExportCheckpointRequest, ExportCheckpointResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ExportServer = grpc.BidiStreamingServer[ExportCheckpointRequest, ExportCheckpointResponse]
+
+func _Checkpoints_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CheckpointsServer).Import(&grpc.GenericServerStream[ImportCheckpointRequest, ImportCheckpointResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Checkpoints_ImportServer = grpc.BidiStreamingServer[ImportCheckpointRequest, ImportCheckpointResponse]
+
 // Checkpoints_ServiceDesc is the grpc.ServiceDesc for Checkpoints service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -2024,6 +2108,18 @@ var Checkpoints_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Diff",
 			Handler:       _Checkpoints_Diff_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Export",
+			Handler:       _Checkpoints_Export_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Import",
+			Handler:       _Checkpoints_Import_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "podapi.proto",

@@ -18,7 +18,8 @@ type checkpoints struct {
 	root    string // the tree
 	missing error
 	// settled, unless it is nil, is closed once no restore is under way that an earlier agent has begun.
-	settled chan struct{}
+	settled        chan struct{}
+	sent, received transfers
 }
 
 // settle waits for that.
@@ -96,7 +97,7 @@ func (a *Agent) openStore() bool {
 		a.checkpoints.missing = err
 		return false
 	}
-	a.checkpoints.store = store
+	a.checkpoints.store, a.checkpoints.sent, a.checkpoints.received = store, newTransfers(), newTransfers()
 	return true
 }
 

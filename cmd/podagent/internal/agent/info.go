@@ -64,7 +64,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 func (a *Agent) capabilities() []string {
 	list := []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner", "stats", "egress", "port-list"}
 	if a.checkpoints.store != nil {
-		list = append(list, "checkpoints")
+		list = append(list, "checkpoints", "checkpoint-transfer")
 	}
 	return list
 }

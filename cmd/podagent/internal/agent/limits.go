@@ -61,6 +61,11 @@ const (
 	maxName  = 200
 	maxWhy   = 1 << 10
 	maxCount = 1 << 60
+	// maxTransfers is how many checkpoints are sent at a time, and how many received.
+	maxTransfers = 8
+	// commitTries is how often a checkpoint that was received is tried to be made one of the store: what went meanwhile,
+	// since there was no room for another one, is asked for again.
+	commitTries = 3
 	// maxDiffAnswer bounds what an answer about differences holds, since it waits in memory.
 	maxDiffAnswer = 8 << 20
 	// diskWait is how long Stats waits for the file system of the workdir: more than any

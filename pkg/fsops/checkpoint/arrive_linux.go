@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+)
+
+// arriving is an object that has not arrived as a whole.
+type arriving struct {
+	Part
+	// need is what it is for; nil if it is there already.
+	need *need
+	// got counts the bytes that have arrived. They are in packed, or if that would take too much memory, in file.
+	got    int64
+	packed []byte
+	file   *incoming
+}
+
+// Take takes parts of objects. One that was not asked for, or is not what its hash says, is [ErrCorrupt]; what was asked
+// for before must not be sent again then. The parts may be used again when it returns.
+func (r *Receiver) Take(ctx context.Context, parts []Part) error {
+	unlock, err := r.s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c := r.s.objects.coder()
+	defer r.s.objects.coders.Put(c)
+	for i := range parts {
+		if err := r.part(c, &parts[i]); err != nil {
+			return noSpace(err)
+		}
+	}
+	return r.look()
+}
+
+func (r *Receiver) part(c *coder, p *Part) error {
+	if p.First != (r.arriving == nil) || !p.First && len(p.Data) == 0 {
+		return fmt.Errorf("%w: parts of objects that do not belong together", ErrCorrupt)
+	}
+	if p.First {
+		if err := r.begin(p); err != nil {
+			return err
+		}
+	}
+	a := r.arriving
+	r.Bytes += int64(len(p.Data))
+	if a.got += int64(len(p.Data)); a.got > a.Size {
+		return damaged(a.Object)
+	}
+	switch {
+	case a.need == nil:
+	case a.file != nil:
+		if err := a.file.add(p.Data); err != nil {
+			return err
+		}
+	default:
+		a.packed = append(a.packed, p.Data...)
+	}
+	if a.got < a.Size {
+		return nil
+	}
+	return r.end(c)
+}
+
+// begin takes what the first part of an object says.
+func (r *Receiver) begin(p *Part) error {
+	n := r.needed[p.Object]
+	if n == nil && !(r.all && r.walk.names(p.Object)) || n != nil && !n.asked && !r.all {
+		return fmt.Errorf("%w: object %s was not asked for", ErrCorrupt, p.Object)
+	}
+	a := &arriving{Part: *p, need: n}
+	a.Data = nil
+	large := n != nil && !n.tree && p.Size > wholeSize
+	if p.Size < 0 || p.Encoding > S2 || large && p.Encoding != Raw || n != nil && n.tree && p.Size > maxTreeSize {
+		return damaged(p.Object)
+	}
+	if large {
+		var err error
+		if a.file, err = r.s.objects.incoming(); err != nil {
+			return err
+		}
+	}
+	r.arriving = a
+	return nil
+}
+
+// end stores an object that has arrived as a whole.
+func (r *Receiver) end(c *coder) (err error) {
+	a := r.arriving
+	r.arriving = nil
+	r.Objects++
+	switch {
+	case a.need == nil:
+		return nil
+	case a.file != nil:
+		err = a.file.commit(a.Object)
+	case a.need.tree:
+		err = r.s.objects.putPacked(c, a.Object, a.packed, byte(a.Encoding), maxTreeSize)
+	default:
+		err = r.s.objects.putPacked(c, a.Object, a.packed, byte(a.Encoding), wholeSize)
+	}
+	if err != nil {
+		return err
+	}
+	delete(r.needed, a.Object)
+	if a.need.asked {
+		r.asked--
+	}
+	if !a.need.tree {
+		return nil
+	}
+	text, err := r.s.objects.read(c, a.Object, maxTreeSize)
+	if err == nil {
+		err = r.walk.tree(a.Object, text)
+	}
+	if err != nil || !r.all {
+		return err
+	}
+	return r.look() // what comes next may be in it
+}

@@ -1,0 +1,242 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// A Receiver takes a checkpoint of another store, from a [Sender] there. It must not be used concurrently.
+//
+// It believes nothing. All that arrives is compared with the hash by which it was asked for, beginning with the ID, and
+// bounded: the depth and the number of files as in Create, the bytes by what is free.
+type Receiver struct {
+	s    *Store
+	id   ID
+	text []byte
+	all  bool
+	// suspect says that the objects of the store may have been cut off: see objects.
+	suspect bool
+
+	walk *walk
+	// needed are the objects that are known and have not arrived, trees and files those of them that nobody was asked for.
+	needed       map[Hash]*need
+	trees, files []Hash
+	asked        int
+
+	// arriving is the object of which a part has arrived.
+	arriving *arriving
+
+	committed bool
+	forget    func() // what is known of the packs
+
+	// Objects and Bytes count what has arrived, as it is stored.
+	Objects, Bytes int64
+}
+
+// A need is an object that has not arrived.
+type need struct{ tree, asked bool }
+
+// ReceiveOptions say how a checkpoint arrives.
+type ReceiveOptions struct {
+	// All says that every object comes, as [Sender.All] sends them; nothing is to be asked for.
+	All bool
+}
+
+// Receive begins to take the checkpoint with an ID, whose manifest is this text. The caller closes the Receiver.
+func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOptions) (*Receiver, error) {
+	if _, err := ParseID(string(id)); err != nil {
+		return nil, err
+	}
+	if len(text) > maxManifestSize {
+		return nil, fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, maxManifestSize)
+	}
+	m, err := decodeManifest(id, text)
+	if err == nil {
+		err = m.valid()
+	}
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.count(); err != nil {
+		unlock()
+		return nil, err
+	}
+	_, sound := s.readIndex()
+	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: newWalk(), needed: map[Hash]*need{}, forget: s.objects.packs.use()}
+	s.boundVolume()
+	s.underway.mu.Lock()
+	if s.underway.received == nil {
+		s.underway.received = map[*Receiver]struct{}{}
+	}
+	s.underway.received[r] = struct{}{}
+	s.underway.mu.Unlock()
+	err = r.walk.root(m.root().hash)
+	if err == nil {
+		err = r.look()
+	}
+	if err != nil {
+		unlock()
+		r.Close()
+		return nil, err
+	}
+	unlock()
+	return r, nil
+}
+
+// Close ends what Receive began. What has arrived of a checkpoint that is not complete stays until other checkpoints
+// need the room.
+func (r *Receiver) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), sealWait)
+	defer cancel()
+	if unlock, err := r.s.lock(ctx); err == nil {
+		defer unlock()
+		if !r.committed {
+			_ = r.s.objects.seal() // what cannot be kept is sent again
+		}
+	}
+	r.drop()
+	r.s.underway.mu.Lock()
+	delete(r.s.underway.received, r)
+	r.s.underway.mu.Unlock()
+	r.forget()
+}
+
+// sealWait is how long the end of a transfer that failed waits for the store, to keep what has arrived.
+const sealWait = 10 * time.Second
+
+// drop drops an object that has not arrived as a whole.
+func (r *Receiver) drop() {
+	if r.arriving != nil && r.arriving.file != nil {
+		r.arriving.file.discard()
+	}
+	r.arriving = nil
+}
+
+// look finds out which objects are known and not there. It reads the directories that are there. The caller has the turn.
+func (r *Receiver) look() error {
+	r.s.objects.suspect = r.suspect
+	defer func() { r.s.objects.suspect = false }()
+	// Of the contents, no more are looked for than may be asked for: it can be many.
+	for !r.walk.done() && (len(r.walk.todoTrees) > 0 || r.all || len(r.needed) < maxWanted) {
+		h, isTree := r.walk.next()
+		if n := r.needed[h]; n != nil {
+			n.tree = n.tree || isTree
+			continue
+		}
+		if r.s.objects.has(h) {
+			there, err := r.there(h, isTree)
+			if err != nil {
+				return err
+			}
+			if there {
+				continue
+			}
+		}
+		r.need(h, isTree)
+	}
+	return nil
+}
+
+func (r *Receiver) need(h Hash, isTree bool) {
+	r.needed[h] = &need{tree: isTree}
+	if isTree {
+		r.trees = append(r.trees, h)
+	} else {
+		r.files = append(r.files, h)
+	}
+}
+
+// there reads an object that is there, if it is a directory. It reports false for one that is damaged.
+func (r *Receiver) there(h Hash, isTree bool) (bool, error) {
+	if !isTree {
+		return true, nil
+	}
+	text, err := r.s.objects.treeText(h)
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.walk.tree(h, text)
+}
+
+// Wants returns the objects that are to be asked for now, up to [MaxWant]. It does not return any of them again.
+func (r *Receiver) Wants() (list []Hash) {
+	if r.all {
+		return nil
+	}
+	for _, from := range []*[]Hash{&r.trees, &r.files} {
+		for len(*from) > 0 && len(list) < MaxWant && r.asked < maxWanted {
+			h := (*from)[0]
+			*from = (*from)[1:]
+			r.needed[h].asked = true
+			r.asked++
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// Complete reports whether all objects are there.
+func (r *Receiver) Complete() bool { return len(r.needed) == 0 && r.walk.done() && r.arriving == nil }
+
+// Commit makes what was received a checkpoint of this store. It reports false if something is to be asked for again: it
+// went while other calls used the store.
+func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err error) {
+	if !r.Complete() {
+		return c, false, fmt.Errorf("%w: %d objects of it are missing", ErrCorrupt, max(1, len(r.needed)))
+	}
+	if err := r.walk.check(); err != nil {
+		return c, false, err
+	}
+	unlock, err := r.s.lock(ctx)
+	if err != nil {
+		return c, false, err
+	}
+	defer unlock()
+	if err := r.s.objects.seal(); err != nil {
+		return c, false, noSpace(err)
+	}
+	if r.lookAgain(); !r.Complete() {
+		return c, false, nil
+	}
+	m, err := decodeManifest(r.id, r.text)
+	if err == nil {
+		err = r.s.writeFile(filepath.Join(manifestsDir, string(r.id)), r.text)
+	}
+	if err != nil {
+		return c, false, noSpace(err)
+	}
+	r.committed = true
+	return m.describe(r.id), true, r.s.limit(ctx, r.id)
+}
+
+// lookAgain finds out which objects are not there any more.
+func (r *Receiver) lookAgain() {
+	for h := range r.walk.trees {
+		if !r.s.objects.has(h) {
+			r.need(h, true)
+		}
+	}
+	for h := range r.walk.files {
+		if r.needed[h] == nil && !r.s.objects.has(h) {
+			r.need(h, false)
+		}
+	}
+}
+
+// noSpace returns the error of a store that is full.
+func noSpace(err error) error {
+	if isNoRoom(err) {
+		return noRoom(err)
+	}
+	return err
+}

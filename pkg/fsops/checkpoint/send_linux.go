@@ -1,0 +1,195 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// underway are the transfers of a store, which keeps what they are about although no checkpoint may have it.
+type underway struct {
+	mu   sync.Mutex
+	sent map[*Sender]Hash // the root directories
+	// received has the receivers, each of which has what it is for. It is changed by callers that have their turn.
+	received map[*Receiver]struct{}
+}
+
+// reachUnderway adds what is being sent and received. The caller has the turn.
+func (s *Store) reachUnderway(ctx context.Context, reached map[Hash]struct{}) error {
+	s.underway.mu.Lock()
+	defer s.underway.mu.Unlock()
+	for _, root := range s.underway.sent {
+		if err := s.reach(ctx, root, reached); err != nil {
+			return err
+		}
+	}
+	for r := range s.underway.received {
+		for h := range r.walk.trees {
+			reached[h] = struct{}{}
+		}
+		for h := range r.walk.files {
+			reached[h] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// A Sender sends a checkpoint, which stays until it is closed. It must not be used concurrently.
+type Sender struct {
+	s        *Store
+	manifest []byte
+	root     Hash
+	forget   func() // what is known of the packs
+	buf      []byte
+}
+
+// Send begins to send a checkpoint, for a [Receiver] elsewhere. The caller closes the Sender.
+func (s *Store) Send(ctx context.Context, id ID) (*Sender, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	m, text, err := s.manifestText(id)
+	if err != nil {
+		return nil, fmt.Errorf("sending checkpoint %.12s: %w", id, err)
+	}
+	x := &Sender{s: s, manifest: text, root: m.root().hash, forget: s.objects.packs.use()}
+	s.underway.mu.Lock()
+	defer s.underway.mu.Unlock()
+	if s.underway.sent == nil {
+		s.underway.sent = map[*Sender]Hash{}
+	}
+	s.underway.sent[x] = x.root
+	return x, nil
+}
+
+// Manifest returns the text whose hash is the id of the checkpoint.
+func (x *Sender) Manifest() []byte { return x.manifest }
+
+// Close ends what Send began.
+func (x *Sender) Close() {
+	x.s.underway.mu.Lock()
+	delete(x.s.underway.sent, x)
+	x.s.underway.mu.Unlock()
+	x.forget()
+}
+
+// A batch collects parts until there are enough for one message.
+type batch struct {
+	x     *Sender
+	send  func([]Part) error
+	parts []Part
+	buf   []byte
+}
+
+func (x *Sender) batch(send func([]Part) error) *batch {
+	return &batch{x: x, send: send, buf: make([]byte, 0, PartSize)}
+}
+
+// Objects sends objects, in this order. The parts are valid until send returns. Objects that the store lacks, or that are
+// not as they were stored, are [ErrCorrupt]; their content is not compared with the hash, which the receiver does.
+func (x *Sender) Objects(ctx context.Context, objects []Hash, send func([]Part) error) error {
+	b := x.batch(send)
+	for _, h := range objects {
+		if err := b.add(ctx, h); err != nil {
+			return err
+		}
+	}
+	return b.flush()
+}
+
+// All sends all objects of the checkpoint, each once, and directories before what is in them.
+func (x *Sender) All(ctx context.Context, send func([]Part) error) error {
+	w := newWalk()
+	if err := w.root(x.root); err != nil {
+		return err
+	}
+	b := x.batch(send)
+	for !w.done() {
+		h, isTree := w.next()
+		if isTree {
+			text, err := x.tree(ctx, h)
+			if err != nil {
+				return err
+			}
+			if err := w.tree(h, text); err != nil {
+				return err
+			}
+		}
+		if err := b.add(ctx, h); err != nil {
+			return err
+		}
+	}
+	return b.flush()
+}
+
+func (x *Sender) tree(ctx context.Context, h Hash) ([]byte, error) {
+	unlock, err := x.s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return x.s.objects.treeText(h)
+}
+
+// open opens an object as it is stored.
+func (x *Sender) open(ctx context.Context, h Hash) (file io.ReadCloser, size int64, how Encoding, err error) {
+	unlock, err := x.s.lock(ctx)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer unlock()
+	file, x.buf, size, how, err = x.s.objects.openStored(h, x.buf)
+	return file, size, how, err
+}
+
+// add sends an object, or keeps it for the next message.
+func (b *batch) add(ctx context.Context, h Hash) error {
+	file, size, how, err := b.x.open(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	first := Part{First: true, Object: h, Size: size, Encoding: how}
+	for rest := size; ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if rest > 0 && (len(b.buf) == cap(b.buf) || first.First && rest > int64(cap(b.buf)-len(b.buf)) && rest <= PartSize) || len(b.parts) == maxParts {
+			if err := b.flush(); err != nil {
+				return err
+			}
+		}
+		at := len(b.buf)
+		b.buf = b.buf[:at+int(min(rest, int64(cap(b.buf)-at)))]
+		if _, err := io.ReadFull(file, b.buf[at:]); err != nil {
+			return fmt.Errorf("%w: object %s is cut off: %w", ErrCorrupt, h, err)
+		}
+		first.Data = b.buf[at:]
+		b.parts = append(b.parts, first)
+		if rest -= int64(len(first.Data)); rest == 0 {
+			return nil
+		}
+		first = Part{}
+	}
+}
+
+// flush sends what was collected.
+func (b *batch) flush() error {
+	if len(b.parts) == 0 {
+		return nil
+	}
+	err := b.send(b.parts)
+	b.parts, b.buf = b.parts[:0], b.buf[:0]
+	return err
+}
+
+// sums reports whether a text has a hash.
+func (h Hash) sums(text []byte) bool {
+	sum := sha256.Sum256(text)
+	return bytes.Equal(sum[:], h[:])
+}

@@ -1,0 +1,122 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+)
+
+// transfer sends a checkpoint from one store to another, and returns the objects that were sent.
+func transfer(ctx context.Context, from, to *checkpoint.Store, id checkpoint.ID, all bool) (c checkpoint.Checkpoint, objects int64, err error) {
+	x, err := from.Send(ctx, id)
+	if err != nil {
+		return c, 0, err
+	}
+	defer x.Close()
+	r, err := to.Receive(ctx, id, x.Manifest(), checkpoint.ReceiveOptions{All: all})
+	if err != nil {
+		return c, 0, err
+	}
+	defer r.Close()
+	take := func(parts []checkpoint.Part) error { return r.Take(ctx, parts) }
+	if all {
+		if err := x.All(ctx, take); err != nil {
+			return c, 0, err
+		}
+	}
+	for wants := r.Wants(); len(wants) > 0; wants = r.Wants() {
+		if err := x.Objects(ctx, wants, take); err != nil {
+			return c, 0, err
+		}
+	}
+	objects = r.Objects
+	c, done, err := r.Commit(ctx)
+	if err == nil && !done {
+		err = errors.New("something went meanwhile")
+	}
+	return c, objects, err
+}
+
+func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
+			files := map[string]string{"large": string(noise(3 << 20)), "text": string(make([]byte, 200<<10)), "empty": "", "a\xff\n": "odd"}
+			for i := range 300 {
+				files[fmt.Sprintf("d%d/e/f%d", i%20, i)] = fmt.Sprint(i % 200)
+			}
+			root, from := plot(t, files, checkpoint.Options{})
+			if err := errors.Join(os.Link(filepath.Join(root, "text"), filepath.Join(root, "d1", "hard")), os.Symlink("/etc", filepath.Join(root, "sym")), os.Chmod(filepath.Join(root, "empty"), 0o4750)); err != nil {
+				t.Fatal(err)
+			}
+			c := create(t, from)
+			other, to := plot(t, map[string]string{"x": ""}, checkpoint.Options{Protected: func(string) error { return errors.New("protected") }})
+			if err := os.Remove(filepath.Join(other, "x")); err != nil {
+				t.Fatal(err)
+			}
+			got, objects, err := transfer(t.Context(), from, to, c.ID, all)
+			if err != nil || got.ID != c.ID || got.Files != c.Files || objects == 0 {
+				t.Fatalf("%+v, %d objects, %v", got, objects, err)
+			}
+			if _, again, err := transfer(t.Context(), from, to, c.ID, false); err != nil || again != 0 {
+				t.Errorf("sent again: %d objects, %v", again, err)
+			}
+			done, err := to.Populate(t.Context(), c.ID)
+			if err != nil || len(done.Kept) > 0 {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if diff := cmp.Diff(lookAt(t, root), lookAt(t, other)); diff != "" {
+				t.Error(diff)
+			}
+			if list, err := to.List(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("%+v, %v", list, err)
+			}
+		})
+	}
+}
+
+func TestRandomTreesArriveElsewhere(t *testing.T) {
+	for seed := range uint64(20) {
+		from, to := newGarden(t, seed), newGarden(t, seed)
+		defer os.RemoveAll(filepath.Dir(from.root))
+		defer os.RemoveAll(filepath.Dir(to.root))
+		for range 100 {
+			from.grow()
+		}
+		c := create(t, from.store)
+		if _, _, err := transfer(t.Context(), from.store, to.store, c.ID, seed%2 == 0); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if done, err := to.store.Populate(t.Context(), c.ID); err != nil {
+			t.Fatalf("seed %d: %+v, %v", seed, done, err)
+		}
+		if diff := cmp.Diff(lookAt(t, from.root), lookAt(t, to.root)); diff != "" {
+			t.Fatalf("seed %d: (-from +to)\n%s", seed, diff)
+		}
+	}
+}
+
+// lookAt describes everything in a tree, whatever its path is.
+func lookAt(t *testing.T, root string) map[string]string {
+	t.Helper()
+	what := (&garden{t: t, root: root}).look()
+	for path, text := range what {
+		what[path] = strings.ReplaceAll(text, root, "")
+	}
+	return what
+}
+
+func noise(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{1})
+	r.Read(b)
+	return b
+}
