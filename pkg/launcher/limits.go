@@ -225,6 +225,9 @@ const (
 	// annotateTries is how often a heartbeat is written while others change the pod: the API server
 	// has tried as often by then.
 	annotateTries = 3
+	// forksAtOnce is how many sandboxes of a Fork are made at once: each passes what it lacks of the checkpoint
+	// through this process.
+	forksAtOnce = 4
 	// reapTries is how often a deletion is tried while the pod's status changes:
 	// nodes rarely report.
 	reapTries = 5

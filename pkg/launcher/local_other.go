@@ -15,4 +15,5 @@ func (l *Local) launch(context.Context, Spec) (*Sandbox, error) { return nil, er
 func (l *Local) open(context.Context, string) (*Sandbox, error) { return nil, errNoLocal }
 func (l *Local) list(context.Context) ([]Summary, error)        { return nil, errNoLocal }
 func (l *Local) find(context.Context, string) (Summary, error)  { return Summary{}, errNoLocal }
+func (l *Local) specOf(string) (Spec, error)                    { return Spec{}, errNoLocal }
 func (l *Local) terminate(context.Context, string) error        { return errNoLocal }
