@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/internal/delay"
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -224,11 +225,11 @@ func writeExport(stream grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.
 }
 
 // ImportCheckpoint reads a checkpoint from a file that [Client.ExportCheckpoint] wrote. A file that was damaged is
-// fsops.ErrChecksum, one that is no such file [io.ErrUnexpectedEOF] or EINVAL.
+// [fsops.ErrChecksum], and one that is none [fs.ErrInvalid].
 func (c *Client) ImportCheckpoint(ctx context.Context, r io.Reader, opts CopyOptions) (CopiedCheckpoint, error) {
 	file, err := checkpoint.NewFileReader(r)
 	if err != nil {
-		return CopiedCheckpoint{}, err
+		return CopiedCheckpoint{}, fileError(err)
 	}
 	defer file.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -252,9 +253,17 @@ func (c *Client) ImportCheckpoint(ctx context.Context, r io.Reader, opts CopyOpt
 		}
 	}
 	if readErr != nil && isCancelled(err) {
-		return CopiedCheckpoint{}, readErr
+		return CopiedCheckpoint{}, fileError(readErr)
 	}
 	return CopiedCheckpoint{}, transferError(cutError(err))
+}
+
+// fileError gives an error of a file the class that the agent would give it.
+func fileError(err error) error {
+	if errors.Is(err, checkpoint.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", fsops.ErrChecksum, err)
+	}
+	return err
 }
 
 // sendFile sends what is in a file. An error is the file's; if the call has ended, it sends no more.

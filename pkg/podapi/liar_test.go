@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -413,6 +414,18 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 	},
 	"Checkpoints/Restore": func(ctx context.Context, c *podapi.Client, _ string) error {
 		_, err := c.Restore(ctx, liarCheckpoint, checkpoint.RestoreOptions{})
+		return err
+	},
+	"Checkpoints/Export": func(ctx context.Context, c *podapi.Client, _ string) error {
+		return c.ExportCheckpoint(ctx, liarCheckpoint, io.Discard)
+	},
+	"Checkpoints/Import": func(ctx context.Context, c *podapi.Client, _ string) error {
+		var file bytes.Buffer
+		w, err := checkpoint.NewFileWriter(&file, liarCheckpoint, []byte("{}"))
+		if err = errors.Join(err, w.Close()); err != nil {
+			return err
+		}
+		_, err = c.ImportCheckpoint(ctx, &file, podapi.CopyOptions{})
 		return err
 	},
 	"Processes/KillStrays": func(ctx context.Context, c *podapi.Client, _ string) error {

@@ -243,24 +243,35 @@ var lies = map[string]lie{
 	"Git/Checkout: no answer":            {answer: once()},
 	"Git/Checkout: long error":           {answer: refusal(codes.Unknown, long)},
 
-	"Checkpoints/Create: no checkpoint":    {answer: once(&pb.CreateCheckpointResponse{})},
-	"Checkpoints/Create: no id":            {answer: once(&pb.CreateCheckpointResponse{Checkpoint: &pb.Checkpoint{Id: ugly}})},
-	"Checkpoints/Create: path outside":     {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, LeftOut: []*pb.LeftPath{{Path: []byte("../x")}}})},
-	"Checkpoints/Create: long path":        {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, Moving: [][]byte{[]byte(long)}})},
-	"Checkpoints/Create: negative numbers": {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, MoreMoving: -1})},
-	"Checkpoints/List: endless":            {answer: endless(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: liarPoint}})},
-	"Checkpoints/List: endless empty":      {answer: endless(&pb.ListCheckpointsResponse{})},
-	"Checkpoints/List: long name":          {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: &pb.Checkpoint{Id: liarCheckpoint, Name: long}}})},
-	"Checkpoints/List: other count":        {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_End{End: &pb.ListCheckpointsEnd{Count: 1}}})},
-	"Checkpoints/List: cut":                {answer: once(), want: podapi.ErrCut},
-	"Checkpoints/Remove: no answer":        {answer: once()},
-	"Checkpoints/Diff: endless":            {answer: endless(differs(&pb.Difference{Path: []byte("x"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
-	"Checkpoints/Diff: endless of no kind": {answer: endless(differs(&pb.Difference{}))},
-	"Checkpoints/Diff: endless empty":      {answer: endless(&pb.DiffCheckpointsResponse{})},
-	"Checkpoints/Diff: path outside":       {answer: once(differs(&pb.Difference{Path: []byte("/etc"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
-	"Checkpoints/Diff: cut":                {answer: once(), want: podapi.ErrCut},
-	"Checkpoints/Restore: no checkpoint":   {answer: once(&pb.RestoreCheckpointResponse{})},
-	"Checkpoints/Restore: long reason":     {answer: once(&pb.RestoreCheckpointResponse{Before: liarPoint, Kept: []*pb.LeftPath{{Path: []byte("x"), Why: long}}})},
+	"Checkpoints/Create: no checkpoint":     {answer: once(&pb.CreateCheckpointResponse{})},
+	"Checkpoints/Create: no id":             {answer: once(&pb.CreateCheckpointResponse{Checkpoint: &pb.Checkpoint{Id: ugly}})},
+	"Checkpoints/Create: path outside":      {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, LeftOut: []*pb.LeftPath{{Path: []byte("../x")}}})},
+	"Checkpoints/Create: long path":         {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, Moving: [][]byte{[]byte(long)}})},
+	"Checkpoints/Create: negative numbers":  {answer: once(&pb.CreateCheckpointResponse{Checkpoint: liarPoint, MoreMoving: -1})},
+	"Checkpoints/List: endless":             {answer: endless(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: liarPoint}})},
+	"Checkpoints/List: endless empty":       {answer: endless(&pb.ListCheckpointsResponse{})},
+	"Checkpoints/List: long name":           {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_Checkpoint{Checkpoint: &pb.Checkpoint{Id: liarCheckpoint, Name: long}}})},
+	"Checkpoints/List: other count":         {answer: once(&pb.ListCheckpointsResponse{Kind: &pb.ListCheckpointsResponse_End{End: &pb.ListCheckpointsEnd{Count: 1}}})},
+	"Checkpoints/List: cut":                 {answer: once(), want: podapi.ErrCut},
+	"Checkpoints/Remove: no answer":         {answer: once()},
+	"Checkpoints/Diff: endless":             {answer: endless(differs(&pb.Difference{Path: []byte("x"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
+	"Checkpoints/Diff: endless of no kind":  {answer: endless(differs(&pb.Difference{}))},
+	"Checkpoints/Diff: endless empty":       {answer: endless(&pb.DiffCheckpointsResponse{})},
+	"Checkpoints/Diff: path outside":        {answer: once(differs(&pb.Difference{Path: []byte("/etc"), How: pb.DifferenceKind_DIFFERENCE_KIND_ADDED}))},
+	"Checkpoints/Diff: cut":                 {answer: once(), want: podapi.ErrCut},
+	"Checkpoints/Export: no manifest":       {answer: once(exportEnd)},
+	"Checkpoints/Export: endless manifest":  {answer: endless(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{Data: make([]byte, 1<<16)}}})},
+	"Checkpoints/Export: endless nothing":   {answer: endless(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{}}})},
+	"Checkpoints/Export: objects first":     {answer: once(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: make([]byte, 32), Encoding: 1}}}}})},
+	"Checkpoints/Export: half an object":    {answer: once(exportManifest, &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: make([]byte, 32), Size: 9, Encoding: 1}}}}}, exportEnd)},
+	"Checkpoints/Export: a short hash":      {answer: once(exportManifest, &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: []byte("x"), Encoding: 1}}}}}, exportEnd)},
+	"Checkpoints/Export: cut":               {answer: once(exportManifest), want: podapi.ErrCut},
+	"Checkpoints/Import: another":           {answer: once(&pb.ImportCheckpointResponse{Kind: &pb.ImportCheckpointResponse_End{End: &pb.ImportCheckpointEnd{Checkpoint: &pb.Checkpoint{Id: strings.Repeat("0", 64)}}}})},
+	"Checkpoints/Import: no checkpoint":     {answer: once(&pb.ImportCheckpointResponse{Kind: &pb.ImportCheckpointResponse_End{End: &pb.ImportCheckpointEnd{}}})},
+	"Checkpoints/Import: endless questions": {answer: endless(&pb.ImportCheckpointResponse{Kind: &pb.ImportCheckpointResponse_Want{Want: &pb.CheckpointObjects{}}})},
+	"Checkpoints/Import: cut":               {answer: once(), want: podapi.ErrCut},
+	"Checkpoints/Restore: no checkpoint":    {answer: once(&pb.RestoreCheckpointResponse{})},
+	"Checkpoints/Restore: long reason":      {answer: once(&pb.RestoreCheckpointResponse{Before: liarPoint, Kept: []*pb.LeftPath{{Path: []byte("x"), Why: long}}})},
 
 	"Ports/Dial: not opened":       {answer: once(&pb.DialResponse{Kind: &pb.DialResponse_End{}})},
 	"Ports/Dial: beyond the limit": {answer: endless(opened(), &pb.DialResponse{Kind: &pb.DialResponse_Data{Data: make([]byte, 1<<20)}})},
@@ -469,6 +480,11 @@ func isLie(err, want error) bool {
 	}
 	return errors.Is(err, want)
 }
+
+var (
+	exportEnd      = &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_End{End: &pb.CheckpointDone{}}}
+	exportManifest = &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{Data: []byte("{}"), Last: true}}}
+)
 
 var liarPoint = &pb.Checkpoint{Id: liarCheckpoint}
 

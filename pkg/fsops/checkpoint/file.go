@@ -100,6 +100,7 @@ type FileReader struct {
 	ID       ID
 	Manifest []byte
 
+	from  *watchedReader
 	z     *zstd.Decoder
 	r     *bufio.Reader
 	count uint64
@@ -110,11 +111,12 @@ type FileReader struct {
 
 // NewFileReader reads the beginning of a file. What is no such file is [ErrNoFile].
 func NewFileReader(r io.Reader) (*FileReader, error) {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8*fileWindow))
+	from := &watchedReader{r: r}
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8*fileWindow))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoFile, err)
 	}
-	f := &FileReader{z: z, r: bufio.NewReaderSize(z, 64<<10), buf: make([]byte, PartSize)}
+	f := &FileReader{from: from, z: z, r: bufio.NewReaderSize(z, 64<<10), buf: make([]byte, PartSize)}
 	if err := f.begin(); err != nil {
 		z.Close()
 		return nil, err
@@ -128,7 +130,10 @@ func (f *FileReader) Close() { f.z.Close() }
 func (f *FileReader) begin() error {
 	start := make([]byte, len(fileHeader)+2*len(Hash{}))
 	if _, err := io.ReadFull(f.r, start); err != nil || string(start[:len(fileHeader)]) != fileHeader {
-		return errors.Join(ErrNoFile, damage(err))
+		if f.from.err != nil {
+			return f.from.err
+		}
+		return ErrNoFile
 	}
 	id, err := ParseID(string(start[len(fileHeader):]))
 	if err != nil {
@@ -140,22 +145,34 @@ func (f *FileReader) begin() error {
 	}
 	f.ID, f.Manifest = id, make([]byte, size)
 	_, err = io.ReadFull(f.r, f.Manifest)
-	return damage(err)
+	return f.damage(err)
 }
 
-// damage returns the error of a file that cannot be read to its end.
-func damage(err error) error {
+// damage returns the error of a file that cannot be read to its end: that of reading it, if there was one.
+func (f *FileReader) damage(err error) error {
 	switch {
-	case err == io.EOF:
-		return fmt.Errorf("%w: the file is cut off: %w", ErrCorrupt, io.ErrUnexpectedEOF)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: the file is cut off: %w", ErrCorrupt, err)
-	case errors.Is(err, zstd.ErrMagicMismatch), errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrWindowSizeTooSmall),
-		errors.Is(err, zstd.ErrReservedBlockType), errors.Is(err, zstd.ErrBlockTooSmall), errors.Is(err, zstd.ErrCompressedSizeTooBig), errors.Is(err, zstd.ErrDecoderSizeExceeded),
-		errors.Is(err, zstd.ErrUnexpectedBlockSize), errors.Is(err, zstd.ErrFrameSizeExceeded), errors.Is(err, zstd.ErrFrameSizeMismatch), errors.Is(err, zstd.ErrUnknownDictionary):
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case err == nil:
+		return nil
+	case f.from.err != nil:
+		return f.from.err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: its file is cut off: %w", ErrCorrupt, io.ErrUnexpectedEOF)
 	}
-	return err
+	return fmt.Errorf("%w: its file: %w", ErrCorrupt, err)
+}
+
+// A watchedReader keeps the error of a reader.
+type watchedReader struct {
+	r   io.Reader
+	err error
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
 }
 
 func (f *FileReader) number(limit uint64) (uint64, error) {
@@ -163,7 +180,7 @@ func (f *FileReader) number(limit uint64) (uint64, error) {
 	if err == nil && n > limit {
 		err = fmt.Errorf("%w: its file has a length of %d", ErrCorrupt, n)
 	}
-	return n, damage(err)
+	return n, f.damage(err)
 }
 
 // Next returns some parts, which are valid until the next call, and [io.EOF] after the last one. A file that is cut
@@ -174,7 +191,7 @@ func (f *FileReader) Next() (parts []Part, err error) {
 		if f.rest == 0 {
 			mark, err := f.r.ReadByte()
 			if err != nil {
-				return nil, damage(err)
+				return nil, f.damage(err)
 			}
 			if mark == fileEnd {
 				f.ended = true
@@ -186,7 +203,7 @@ func (f *FileReader) Next() (parts []Part, err error) {
 		}
 		p.Data = free[:min(f.rest, int64(len(free)))]
 		if _, err := io.ReadFull(f.r, p.Data); err != nil {
-			return nil, damage(err)
+			return nil, f.damage(err)
 		}
 		free, f.rest = free[len(p.Data):], f.rest-int64(len(p.Data))
 		parts = append(parts, p)
@@ -203,7 +220,7 @@ func (f *FileReader) object(mark byte) (p Part, err error) {
 		return p, fmt.Errorf("%w: its file has something that is no object", ErrCorrupt)
 	}
 	if _, err := io.ReadFull(f.r, head[:]); err != nil {
-		return p, damage(err)
+		return p, f.damage(err)
 	}
 	size, err := f.number(1<<63 - 1)
 	f.rest = int64(size)
@@ -220,11 +237,12 @@ func (f *FileReader) end() error {
 	if count != f.count {
 		return fmt.Errorf("%w: its file has %d objects, and not %d", ErrCorrupt, f.count, count)
 	}
-	if _, err := f.r.ReadByte(); err != io.EOF {
-		if err == nil {
-			err = fmt.Errorf("%w: there is something behind its end", ErrCorrupt)
-		}
-		return damage(err)
+	switch _, err := f.r.ReadByte(); err {
+	case io.EOF:
+		return io.EOF
+	case nil:
+		return fmt.Errorf("%w: its file goes on behind its end", ErrCorrupt)
+	default:
+		return f.damage(err)
 	}
-	return io.EOF
 }
