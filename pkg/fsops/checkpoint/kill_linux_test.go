@@ -22,10 +22,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
-// kills is how often a process is killed, and allKills how often in a run of everything.
+// A process is killed as often as fits into killTime, within these bounds, and allKills times in a run of everything.
 const (
-	kills    = 150
-	allKills = 500
+	fewKills, manyKills = 25, 150
+	killTime            = 15 * time.Second
+	allKills            = 500
 )
 
 const victimVariable = "PODAGENT_CHECKPOINT_VICTIM"
@@ -83,10 +84,6 @@ func named(s *checkpoint.Store, name string) (checkpoint.ID, error) {
 
 // However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it.
 func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
-	n := kills
-	if isFull() {
-		n = allKills
-	}
 	g := newGarden(t, 7)
 	dir := filepath.Dir(g.root)
 	defer os.RemoveAll(dir)
@@ -102,7 +99,8 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	}
 	cut := 0
 	var recovery time.Duration // how long one takes
-	for range n {
+	n, began := 0, time.Now()
+	for ; isFull() && n < allKills || !isFull() && (n < fewKills || n < manyKills && time.Since(began) < killTime); n++ {
 		killVictim(t, dir, 2, 0)
 		if recovery > 0 && rand.N(3) == 0 {
 			killVictim(t, dir, 0, rand.N(recovery))
@@ -114,11 +112,11 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 		if s.Interrupted() {
 			cut++
 		}
-		began := time.Now()
+		recovers := time.Now()
 		if err := s.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		recovery = time.Since(began)
+		recovery = time.Since(recovers)
 		now := g.look()
 		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 			t.Fatalf("it is neither: %s\n%s", one, other)
