@@ -10,6 +10,16 @@ import (
 	"path/filepath"
 )
 
+// A restore goes through these states, in each of which its process may be killed:
+//
+//	without a journal   the tree is what commands have made of it. The checkpoint of before may be in the store already
+//	with a journal      the tree is anywhere between Before and Target, both of which are in the store. A file that is on
+//	                    its way to its name, or from it, is beside it, under a staged name
+//	without a journal   the tree is the target, but for what the restore has named
+//
+// Who finds a journal brings the tree to Target, or to Before if that cannot be. It leaves the journal as it is until
+// then, so both stay what they were, however often it is killed.
+
 // A journal says that a restore is under way.
 type journal struct {
 	Target ID       `json:"target"`
