@@ -159,7 +159,7 @@ func (m *mover) move(number int, kept []Hash) error {
 		}
 		m.size += int64(at.length)
 	}
-	if m.empty = append(m.empty, number); m.size > 0 && m.size < packSize {
+	if m.empty = append(m.empty, number); m.size > 0 && m.size < m.full {
 		return nil
 	}
 	return m.finish()

@@ -56,7 +56,7 @@ const (
 // newObjects returns the objects of the store in a directory.
 func newObjects(dir string) *objects {
 	tmp := filepath.Join(dir, temporaryDir)
-	return &objects{dir: filepath.Join(dir, objectsDir), tmp: tmp, packs: packs{dir: filepath.Join(dir, packsDir), tmp: tmp}}
+	return &objects{dir: filepath.Join(dir, objectsDir), tmp: tmp, packs: packs{dir: filepath.Join(dir, packsDir), tmp: tmp, full: packSize}}
 }
 
 // A coder has what one goroutine needs to read and write objects.

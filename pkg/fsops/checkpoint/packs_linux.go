@@ -33,7 +33,7 @@ const (
 	packSize = 64 << 20
 	// packBuffer is how much of a pack is in memory until it is written.
 	packBuffer = 512 << 10
-	// maxPacks and maxObjects bound what is read of a store: some packs for each checkpoint, and 1 GiB of memory.
+	// maxPacks and maxObjects bound what is read of a store: some packs for each checkpoint, and half a GiB of memory.
 	maxPacks   = 1 << 16
 	maxObjects = maxEntries
 	// openPacks is how many packs are open at once.
@@ -68,6 +68,7 @@ type pack struct {
 // an idle agent is to be small.
 type packs struct {
 	dir, tmp string
+	full     int64 // how large a pack gets
 
 	mu     sync.Mutex
 	users  int

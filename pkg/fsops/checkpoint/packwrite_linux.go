@@ -17,7 +17,8 @@ func (p *packs) add(h Hash, whole bool, encode func(b []byte) ([]byte, byte)) (s
 		return 0, err
 	}
 	at := place{pack: uint32(k.number), whole: whole}
-	full, err := k.add(h, &at, encode)
+	written, err := k.add(h, &at, encode)
+	full := written >= p.full
 	if full && err == nil {
 		err = p.seal(k)
 	}
@@ -53,8 +54,8 @@ func (p *packs) take() (*pack, error) {
 	return k, nil
 }
 
-// add appends an object, completes its place, and reports whether the pack is full.
-func (k *pack) add(h Hash, at *place, encode func(b []byte) ([]byte, byte)) (full bool, err error) {
+// add appends an object, completes its place, and returns how much of the pack is written.
+func (k *pack) add(h Hash, at *place, encode func(b []byte) ([]byte, byte)) (written int64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := len(k.buf)
@@ -66,7 +67,7 @@ func (k *pack) add(h Hash, at *place, encode func(b []byte) ([]byte, byte)) (ful
 	if len(k.buf) >= packBuffer {
 		err = k.write()
 	}
-	return k.written >= packSize, err
+	return k.written, err
 }
 
 // flush writes what is in memory, so that it can be read.
