@@ -24,6 +24,8 @@ func (s *Store) pin() (unpin func(), err error) {
 	p := &pinned{}
 	unpin = func() {
 		s.pinned = nil
+		// Their descriptors may be others' from now on.
+		s.objects.place(filepath.Join(s.dir, objectsDir), filepath.Join(s.dir, packsDir), filepath.Join(s.dir, temporaryDir))
 		for _, fd := range p.open {
 			unix.Close(fd)
 		}
@@ -85,5 +87,7 @@ func (s *Store) path(name string) string {
 // place says in which directories the objects are.
 func (o *objects) place(large, packed, tmp string) {
 	o.dir, o.tmp = large, tmp
+	o.packs.mu.Lock()
+	defer o.packs.mu.Unlock()
 	o.packs.dir, o.packs.tmp = packed, tmp
 }
