@@ -61,13 +61,17 @@ func (f *files) Filecmd(r *sftp.Request) error {
 	ctx, name := r.Context(), r.Filepath
 	switch r.Method {
 	case "Setstat":
-		return f.setAttributes(ctx, name, changesOf(r))
+		c, err := changesOf(r)
+		if err != nil {
+			return err
+		}
+		return f.setAttributes(ctx, name, c)
 	case "Rename":
 		return f.client.RenameNoReplace(ctx, name, r.Target)
 	case "Symlink":
 		return f.client.Symlink(ctx, name, r.Target)
 	case "Mkdir":
-		return f.client.Mkdir(ctx, name, changesOf(r).perm())
+		return f.client.Mkdir(ctx, name, 0) // package sftp drops the mode
 	case "Rmdir":
 		return f.remove(ctx, name, true)
 	case "Remove":

@@ -356,6 +356,23 @@ func TestFilesAreRefusedAsByTheSystem(t *testing.T) {
 	p.has(t, "g", []byte("f"))
 }
 
+// A client that copies a tree is not to send a file for nothing.
+func TestANewFileWhereNoDirectoryIsFailsWhenItIsOpened(t *testing.T) {
+	p := newPlace(t)
+	c := p.sftpOf(t)
+	if err := p.WriteFile(t.Context(), "f", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []int{os.O_WRONLY | os.O_CREATE, os.O_WRONLY | os.O_CREATE | os.O_TRUNC, os.O_RDWR | os.O_CREATE} {
+		if _, err := c.OpenFile("missing/dir/f", flags); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("in a missing directory, with the flags %#x: %v", flags, err)
+		}
+		if _, err := c.OpenFile("f/g", flags); err == nil {
+			t.Errorf("in a file, with the flags %#x, it was opened", flags)
+		}
+	}
+}
+
 func TestOpenFilesAreBounded(t *testing.T) {
 	p := newPlace(t)
 	c := p.sftpOf(t)

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -25,11 +27,14 @@ type changes struct {
 	size  *int64
 }
 
-// changesOf returns what a request asks for.
-func changesOf(r *sftp.Request) (c changes) {
+// changesOf returns what a request asks for. Attributes that end too early are not those that the client meant.
+func changesOf(r *sftp.Request) (c changes, err error) {
 	has, want := r.AttrFlags(), r.Attributes()
 	if want == nil {
-		return c
+		return c, sftp.ErrSSHFxBadMessage
+	}
+	if has.Size && want.Size > math.MaxInt64 {
+		return c, &fs.PathError{Op: "truncate", Path: r.Filepath, Err: syscall.EFBIG}
 	}
 	if has.Permissions {
 		c.mode = new(want.FileMode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky))
@@ -43,15 +48,7 @@ func changesOf(r *sftp.Request) (c changes) {
 	if has.Size {
 		c.size = new(int64(want.Size))
 	}
-	return c
-}
-
-// perm returns the mode for a file that is made; 0 is the usual one.
-func (c changes) perm() fs.FileMode {
-	if c.mode == nil {
-		return 0
-	}
-	return c.mode.Perm()
+	return c, nil
 }
 
 // permOfOpen returns the mode for a file that is opened, if that is all that the client says of its

@@ -2,10 +2,13 @@ package sshserver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -99,12 +102,25 @@ func (w *writing) open(r *sftp.Request) error {
 	case err == nil:
 		w.old, w.attr = &attr, attr
 	default:
+		// The write itself would say so with its first bytes, or when the file is closed.
+		if err := w.files.mustBeDir(r.Context(), path.Dir(w.name)); err != nil {
+			return err
+		}
 		w.attr = fsops.Attr{Path: w.name, Mode: cmp.Or(perm, 0o666) &^ usualUmask}
 	}
 	if w.old == nil || flags.Trunc {
 		w.attr.ModTime = time.Now()
 	}
 	w.pending, err = w.files.openPending(w.name, flags, w.old, fsops.WriteOptions{Perm: perm, Exclusive: flags.Creat && flags.Excl})
+	return err
+}
+
+// mustBeDir returns an error unless a directory has this name.
+func (f *files) mustBeDir(ctx context.Context, name string) error {
+	attr, err := f.client.Stat(ctx, name)
+	if err == nil && !attr.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
 	return err
 }
 
