@@ -79,7 +79,7 @@ type agent struct {
 func podagentAgent(b *testing.B) *agent {
 	dir := b.TempDir()
 	socket := filepath.Join(dir, "s")
-	a := &agent{name: "podagent", socket: socket, command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
+	a := &agent{name: "podagent", socket: socket, command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--checkpoints", b.TempDir(), "--log-level", "ERROR"}}
 	var client *podapi.Client
 	a.answers = func() error {
 		// A client would wait before its next try.
