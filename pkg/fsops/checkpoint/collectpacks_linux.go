@@ -63,6 +63,28 @@ func (p *packs) sweep(ctx context.Context, keep func(Hash) bool) error {
 	return err
 }
 
+// tidy puts small packs together if there are many, since each checkpoint makes one, and each has to be opened.
+func (p *packs) tidy(ctx context.Context) error {
+	if p.small() <= manySmall {
+		return nil
+	}
+	return p.sweep(ctx, func(Hash) bool { return true })
+}
+
+// small returns how many packs are small.
+func (p *packs) small() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.all {
+		if k.isSmall() {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *pack) isSmall() bool { return k.size < smallPack && k.name != "" && !k.gone }
+
 // contents are the objects of a pack that are kept.
 type contents struct {
 	hashes []Hash
@@ -112,17 +134,11 @@ func (p *packs) removeOthers() error {
 // wasteful returns the packs that are not to stay: first those without an object that is kept, and of the others those
 // that are mostly of such objects, or small ones among many.
 func (p *packs) wasteful(kept []contents) (list []int) {
+	many := p.small() > manySmall
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	isSmall := func(k *pack) bool { return k.size < smallPack }
-	small := 0
-	for _, k := range p.all {
-		if isSmall(k) && !k.gone {
-			small++
-		}
-	}
 	for i, k := range p.all[:len(kept)] {
-		if k.name != "" && !k.gone && (kept[i].size <= k.size/2 || small > manySmall && isSmall(k)) {
+		if k.name != "" && !k.gone && (kept[i].size <= k.size/2 || many && k.isSmall()) {
 			list = append(list, i)
 		}
 	}

@@ -154,6 +154,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 	}
 	// An index that cannot be written is the older one, which is as good.
 	_ = s.writeFile(indexFile, f.index.encode())
+	_ = s.objects.packs.tidy(ctx) // packs that stay small and many cost time only
 	return m.describe(id), f, nil
 }
 

@@ -295,6 +295,33 @@ func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
 	}
 }
 
+// Many checkpoints of small changes make few packs.
+func TestManyCheckpointsHaveFewPacks(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{})
+	first := create(t, s)
+	const many = 110
+	for n := range many {
+		sow(t, root, map[string]string{"x": fmt.Sprint(n)})
+		create(t, s)
+	}
+	packs, err := os.ReadDir(filepath.Join(filepath.Dir(root), "store/packs"))
+	if err != nil || len(packs) > many/2 {
+		t.Errorf("there are %d packs, %v", len(packs), err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != many+1 {
+		t.Fatalf("there are %d checkpoints, %v", len(list), err)
+	}
+	for want, c := range map[string]checkpoint.ID{"first": first.ID, "5": list[6].ID, "109": list[many].ID} {
+		if _, err := s.Restore(t.Context(), c, checkpoint.RestoreOptions{}); err != nil {
+			t.Error(err)
+		}
+		if got := reap(t, root)["x"]; got != want {
+			t.Errorf("it has %q, not %q", got, want)
+		}
+	}
+}
+
 // On a full disk, the tree and the checkpoints that there are stay whole.
 func TestFullDiskLosesNothing(t *testing.T) {
 	dir := t.TempDir()
