@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +25,9 @@ type sshPortFlags struct {
 	listen   string // "" for not at all
 	hostKey  string
 	keys     string
+	address  string
 	listenAt *net.TCPAddr
+	found    gateway.SSH // where callers are told that they find it, without what the gateway's own says
 	cmd      *cobra.Command
 }
 
@@ -32,14 +37,15 @@ func (o *sshPortFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&o.listen, "ssh-listen", "", "serve SSH, too, at `[HOST]:PORT`: ssh ID@HOST; without HOST on the loopback, with port 0 at a free port")
 	flags.StringVar(&o.hostKey, "ssh-host-key", "", "the `FILE` with the host key of SSH, which no other user may read; the same for all gateways (default one that follows from the identity, and on the local backend the user's own)")
 	flags.StringVar(&o.keys, "ssh-authorized-keys", "", "without --keys, the `FILE` with the keys of SSH that are let in, in the format of authorized_keys, read again when it changes")
-	settings.Mark(flags, "ssh-listen", "ssh-host-key", "ssh-authorized-keys")
+	flags.StringVar(&o.address, "ssh-address", "", "tell callers that they find SSH at `[HOST]:PORT` (default the gateway's own host, and the port of --ssh-listen)")
+	settings.Mark(flags, "ssh-listen", "ssh-host-key", "ssh-authorized-keys", "ssh-address")
 }
 
 // check finds out where to listen, and whether the flags fit together.
 func (o *sshPortFlags) check(tenants string) (err error) {
 	switch {
-	case o.listen == "" && (o.hostKey != "" || o.keys != ""):
-		return usagef("--ssh-host-key and --ssh-authorized-keys need --ssh-listen")
+	case o.listen == "" && (o.hostKey != "" || o.keys != "" || o.address != ""):
+		return usagef("--ssh-host-key, --ssh-authorized-keys and --ssh-address need --ssh-listen")
 	case o.keys != "" && tenants != "":
 		return usagef("--ssh-authorized-keys and --keys exclude each other: the keys of SSH are in the file of --keys")
 	case o.listen == "":
@@ -47,8 +53,26 @@ func (o *sshPortFlags) check(tenants string) (err error) {
 	case o.keys == "" && tenants == "":
 		return usagef("--ssh-listen needs --keys or --ssh-authorized-keys: nobody could log in")
 	}
+	if o.address != "" {
+		if o.found, err = parseSSHAddress(o.address); err != nil {
+			return err
+		}
+	}
 	o.listenAt, err = resolveListener(o.cmd.Flag("ssh-listen"), o.listen)
 	return err
+}
+
+// sshAddressHost is what a host may look like that callers are told of: they put it into commands, and pages do.
+var sshAddressHost = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?)?$`)
+
+// parseSSHAddress reads where callers find SSH.
+func parseSSHAddress(text string) (gateway.SSH, error) {
+	host, port, err := net.SplitHostPort(text)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	if ip := net.ParseIP(host); err != nil || portErr != nil || number == 0 || ip == nil && !sshAddressHost.MatchString(host) {
+		return gateway.SSH{}, usagef("--ssh-address must be [HOST]:PORT, such as ssh.example.com:22: %q", text)
+	}
+	return gateway.SSH{Host: host, Port: int(number)}, nil
 }
 
 // authorized returns the keys of the one tenant, without mistakes at the start; nil for none.
@@ -107,6 +131,7 @@ func (a *app) serveSSHPort(ctx context.Context, o *sshPortFlags, g *gateway.Gate
 	if err != nil {
 		return nil, err
 	}
+	o.tell(g, keys, listener.Addr().(*net.TCPAddr).Port)
 	port := &sshport.Port{Gateway: g, HostKeys: keys, Log: a.logger()}
 	go func() {
 		if err := port.Serve(listener); err != nil {
@@ -114,6 +139,21 @@ func (a *app) serveSSHPort(ctx context.Context, o *sshPortFlags, g *gateway.Gate
 		}
 	}()
 	return &sshService{listener, keys[0].PublicKey()}, nil
+}
+
+// tell has the gateway tell callers where they find SSH, and with which keys.
+func (o *sshPortFlags) tell(g *gateway.Gateway, keys []ssh.Signer, port int) {
+	told := o.found
+	told.Port = cmp.Or(told.Port, port)
+	for _, key := range keys {
+		told.HostKeys = append(told.HostKeys, authorizedLine(key.PublicKey()))
+	}
+	g.SSH = &told
+}
+
+// authorizedLine returns a key as known_hosts has it, behind a host.
+func authorizedLine(key ssh.PublicKey) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
 // url says where SSH is served; "" if it is not.
@@ -129,7 +169,7 @@ func (s *sshService) hostKey() string {
 	if s == nil {
 		return ""
 	}
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key)))
+	return authorizedLine(s.key)
 }
 
 func (s *sshService) fingerprint() string { return ssh.FingerprintSHA256(s.key) }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -33,7 +34,17 @@ func TestGatewayServesSSHByItsProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(known, fmt.Appendf(nil, "[%s]:%s %s\n", at.Hostname(), at.Port(), g.HostKey), 0o600); err != nil {
+	var me struct {
+		SSH struct {
+			Host     string
+			Port     int
+			HostKeys []string `json:"host_keys"`
+		}
+	}
+	if err := json.NewDecoder(g.ask("GET", g.URL+"/api/v1/whoami", "").Body).Decode(&me); err != nil || len(me.SSH.HostKeys) == 0 || me.SSH.HostKeys[0] != g.HostKey || fmt.Sprint(me.SSH.Port) != at.Port() || me.SSH.Host != "" {
+		t.Errorf("REST says %+v: %v; the gateway printed %s and %s", me, err, g.SSH, g.HostKey)
+	}
+	if err := os.WriteFile(known, fmt.Appendf(nil, "[%s]:%d %s\n", at.Hostname(), me.SSH.Port, strings.Join(me.SSH.HostKeys, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ssh := exec.Command("ssh", "-F", "none", "-p", at.Port(), "-i", key, "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none", "-o", "BatchMode=yes",

@@ -60,6 +60,8 @@ type Options struct {
 	// Swept, unless nil, is told of each sandbox of which this gateway has removed something: "paused"
 	// if it sleeps, "expired" if its lifetime is over, otherwise "ended".
 	Swept func(reason string)
+	// SSH is where callers are told that they find SSH; nil for nowhere. It may be set until the gateway serves.
+	SSH *SSH
 	// Log gets what the caller is not told; nil discards it.
 	Log *slog.Logger
 }

@@ -484,6 +484,26 @@ export const steps = {
     await t.page.locator("dt", { hasText: "Idle" }).locator("+ dd", { hasText: /^for \d+ / }).waitFor();
     await check(t, "the details");
   },
+  async "the line of SSH"(t) {
+    const at = /\/api\/v1\/whoami$/;
+    const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMc0ZuWfJDR/2TKw7Tb/sCckUVXo/uWwcscWI9LZMIsD";
+    assert.equal(await t.page.getByRole("heading", { name: "SSH" }).count(), 0); // this gateway serves none
+    await t.page.route(at, (route) => route.fulfill({ json: { tenant: "acme", ssh: { port: 2222, host_keys: [key] } } }));
+    await t.page.reload();
+    const host = new URL(t.plan.origin).hostname;
+    await t.page.getByText(`ssh -p 2222 ${t.plan.sandbox}@${host}`, { exact: true }).waitFor();
+    await t.page.getByText(`[${host}]:2222 ${key}`, { exact: true }).waitFor();
+    await t.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: t.plan.origin });
+    await t.page.getByRole("button", { name: "Copy Command" }).press("Enter");
+    await t.page.getByText("Command is copied.").waitFor();
+    assert.equal(await t.page.evaluate(() => navigator.clipboard.readText()), `ssh -p 2222 ${t.plan.sandbox}@${host}`);
+    await t.context.clearPermissions();
+    await check(t, "the line of SSH");
+    await onPhone(t, "the line of SSH");
+    await t.page.unroute(at);
+    await t.page.reload();
+    await t.page.getByRole("heading", { name: "Uses" }).waitFor();
+  },
   async "events"(t) {
     await inSandbox(t, "events");
     if (!t.plan.pods) {

@@ -76,8 +76,14 @@ export class Problem extends Error {
   }
 }
 
-/** session has what is called when it is over, and whether the gateway's sandboxes can be paused. */
-export const session = { signedOut: () => {}, canPause: false };
+export interface SSH {
+  host?: string;
+  port: number;
+  host_keys: string[];
+}
+
+/** session has what is called when it is over, whether the gateway's sandboxes can be paused, and how SSH reaches them. */
+export const session: { signedOut: () => void; canPause: boolean; ssh?: SSH } = { signedOut: () => {}, canPause: false };
 
 // pauses are how long it takes until a call is made again whose connection broke, in milliseconds. Browsers break all
 // of HTTP/2 when the machine gets or loses a network, which each container on it is, too.

@@ -1,6 +1,6 @@
 // What a sandbox is, and what it uses.
-import { Problem, get, of, type Sandbox, type Stats } from "./api.js";
-import { fill, h, poll } from "./dom.js";
+import { Problem, get, of, session, type SSH, type Sandbox, type Stats } from "./api.js";
+import { button, fail, fill, h, poll, say } from "./dom.js";
 import { ownerOf, since, size, span, until, visible } from "./text.js";
 import type { View } from "./view.js";
 
@@ -8,7 +8,7 @@ export function showDetails(root: HTMLElement, v: View) {
   const facts = h("dl");
   const uses = h("dl");
   const note = h("p", { class: "quiet" });
-  fill(root, h("h2", {}, "About"), facts, h("h2", {}, "Uses"), note, uses);
+  fill(root, h("h2", {}, "About"), facts, h("h2", {}, "Uses"), note, uses, session.ssh && byShell(v, session.ssh));
   poll(v.signal, 5000, async () => {
     const s = await get<Sandbox>(of(v.id, "?idle=true"), v.signal);
     show(facts, {
@@ -31,6 +31,19 @@ export function showDetails(root: HTMLElement, v: View) {
       note.textContent = e.message;
     }
   });
+}
+
+/** byShell shows how SSH reaches the sandbox, for the tools of the machine that shows the page. */
+function byShell(v: View, ssh: SSH): HTMLElement {
+  const host = ssh.host ?? location.hostname.replace(/^\[|\]$/g, "");
+  const line = (what: string, text: string) => {
+    const copy = () => navigator.clipboard.writeText(text).then(() => say(`${what} is copied.`)).catch((e) => fail(e, v.signal));
+    return [h("dt", {}, what), h("dd", { class: "row" }, h("code", {}, text), button("Copy", () => void copy(), { "aria-label": `Copy ${what}` }))];
+  };
+  const at = ssh.port === 22 ? host : `[${host}]:${ssh.port}`;
+  const known = ssh.host_keys.flatMap((key) => line("Line of known_hosts", visible(`${at} ${key}`)));
+  const command = visible(`ssh ${ssh.port === 22 ? "" : `-p ${ssh.port} `}${v.id}@${host}`);
+  return h("div", {}, h("h2", {}, "SSH"), h("dl", {}, ...line("Command", command), ...known));
 }
 
 function show(list: HTMLElement, all: Record<string, string | undefined>) {

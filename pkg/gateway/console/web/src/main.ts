@@ -1,6 +1,6 @@
 // The page: who is logged in, and the view that the address names. Addresses are #/ for the list, and
 // #/s/ID/VIEW/… for a sandbox.
-import { Problem, get, send, session } from "./api.js";
+import { Problem, get, send, session, type SSH } from "./api.js";
 import { fail, fill, h } from "./dom.js";
 import { showList } from "./list.js";
 import { showLogin } from "./login.js";
@@ -42,9 +42,10 @@ function route() {
 
 async function start() {
   try {
-    const me = await get<{ tenant: string; key?: string; can_pause?: boolean }>("/whoami");
+    const me = await get<{ tenant: string; key?: string; can_pause?: boolean; ssh?: SSH }>("/whoami");
     who.textContent = me.key ? `${me.tenant} · ${me.key}` : me.tenant;
     session.canPause = me.can_pause ?? false;
+    session.ssh = me.ssh;
   } catch (e) {
     if (!(e instanceof Problem && e.status === 401)) fail(e);
     logIn();
