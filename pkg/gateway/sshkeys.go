@@ -49,6 +49,7 @@ func (g *Gateway) SSHCaller(shown SSHKey) (SSHCaller, error) {
 type sshKeys struct {
 	keys        map[string]*sshLine   // by the key
 	authorities map[string][]*sshLine // by the authority's key
+	revoked     sshRevoked
 }
 
 // sshAlgorithms are the types of keys, each with the algorithms by which clients prove that they have it.
@@ -118,7 +119,7 @@ func (k *sshKeys) caller(shown SSHKey) (SSHCaller, error) {
 		return k.callerByCert(cert, shown.From)
 	}
 	l := k.keys[string(shown.Key.Marshal())]
-	if l == nil || !l.counts(shown.From) {
+	if l == nil || !l.counts(shown.From) || k.revoked.has(l.tenant, shown.Key) {
 		return SSHCaller{}, ErrUnknownToken
 	}
 	return SSHCaller{Caller{l.tenant, l.name}, l.NoTerminals, l.NoPorts}, nil
@@ -136,7 +137,7 @@ func (k *sshKeys) callerByCert(cert *ssh.Certificate, from netip.Addr) (found SS
 		return SSHCaller{}, ErrUnknownToken
 	}
 	for _, l := range k.authorities[string(cert.SignatureKey.Marshal())] {
-		if !l.counts(from) {
+		if !l.counts(from) || k.revoked.has(l.tenant, cert) {
 			continue
 		}
 		for _, p := range l.principals {

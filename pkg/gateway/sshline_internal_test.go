@@ -119,3 +119,33 @@ func FuzzSSHLine(f *testing.F) {
 		}
 	})
 }
+
+func TestRevokedKeysAreOfTheirTenantAlone(t *testing.T) {
+	var revoked sshRevoked
+	for _, line := range []string{"", "# a comment", "serial: 1", "no-pty " + aKey(t, 0), aKey(t, 0) + "\n" + aKey(t, 1), "ssh-ed25519 AAAA"} {
+		if err := revoked.add("acme", line); err == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+	if err := revoked.add("acme", aKey(t, 0)+" of a laptop that was lost"); err != nil {
+		t.Fatal(err)
+	}
+	keys := sshKeys{revoked: revoked}
+	for i, tenant := range []string{"acme", "other"} {
+		if err := keys.add(tenant, aKey(t, byte(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, counts := range []bool{false, true} {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(aKey(t, byte(i))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keys.caller(SSHKey{Key: key, From: netip.MustParseAddr("10.0.0.1")}); (err == nil) != counts {
+			t.Errorf("key %d: %v", i, err)
+		}
+		if revoked.has("other", key) {
+			t.Errorf("key %d is revoked for another tenant", i)
+		}
+	}
+}

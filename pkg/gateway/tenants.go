@@ -157,6 +157,7 @@ func parseKeys(data []byte) (keyFile, error) {
 			} `json:"keys"`
 			Accounts []string `json:"serviceAccounts"`
 			SSH      []string `json:"ssh"`
+			Revoked  []string `json:"revoked_keys"`
 		} `json:"tenants"`
 	}
 	if err := yaml.UnmarshalStrict(data, &text); err != nil {
@@ -186,6 +187,11 @@ func parseKeys(data []byte) (keyFile, error) {
 		for i, line := range tenant.SSH {
 			if err := file.ssh.add(name, line); err != nil {
 				return keyFile{}, fmt.Errorf("tenant %q: ssh: line %d: %w", name, i+1, err)
+			}
+		}
+		for i, line := range tenant.Revoked {
+			if err := file.ssh.revoked.add(name, line); err != nil {
+				return keyFile{}, fmt.Errorf("tenant %q: revoked_keys: line %d: %w", name, i+1, err)
 			}
 		}
 		file.policies[name] = tenant.Policy

@@ -114,6 +114,45 @@ func TestCertificatesThatDoNotCount(t *testing.T) {
 	}
 }
 
+// A certificate, and its connections, end with its key, also where the authority signs another one for it.
+func TestRevokedKeyEndsItsCertificatesAndTheirConnections(t *testing.T) {
+	needs(t, "ssh", "ssh-keygen")
+	t.Parallel()
+	d := newDoor(t)
+	authority, guest, other := newKey(t), newKey(t), newKey(t)
+	lines := []string{`cert-authority,principals="dev" ` + authority.line("authority"), d.ann.line("ann")}
+	d.setKeys("", lines, nil)
+	first, second := certify(t, authority, guest, "-n", "dev"), certify(t, authority, other, "-n", "dev")
+	client, stays := d.connected(first, "box"), d.connected(second, "box")
+	revoke := func(keys ...key) {
+		var list []string
+		for _, k := range keys {
+			list = append(list, k.line("gone"))
+		}
+		d.setKeys("    revoked_keys: "+quoted(list)+"\n", lines, nil)
+	}
+	refused := func(what string, k key) {
+		t.Helper()
+		if c, err := d.connect(k, "box"); err == nil {
+			c.Close()
+			t.Errorf("%s counts", what)
+		}
+	}
+
+	revoke(guest)
+	_ = client.Wait()
+	refused("a certificate of a revoked key", first)
+	refused("a new certificate of a revoked key", certify(t, authority, guest, "-n", "dev", "-z", "2"))
+	if out, said, status := d.ssh(second, "box", "echo in"); out != "in\n" {
+		t.Errorf("the certificate of another key: %q, %q, %d", out, said, status)
+	}
+
+	revoke(authority, d.ann)
+	_ = stays.Wait()
+	refused("a certificate of a revoked authority", second)
+	refused("a revoked key", d.ann)
+}
+
 // plainSigner signs by the algorithm that the type of its key is named for: for RSA that is by SHA-1.
 type plainSigner struct{ ssh.Signer }
 
