@@ -50,9 +50,12 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 		step, most = 1, 5000
 	}
 	tried, noticed := 0, 0
-	store := filepath.Join(filepath.Dir(root), "store")
-	for _, path := range storeFiles(t, store) {
-		good, err := os.ReadFile(path)
+	store, pristine := filepath.Join(filepath.Dir(root), "store"), filepath.Join(filepath.Dir(root), "pristine")
+	if err := os.Rename(store, pristine); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range storeFiles(t, pristine) {
+		good, err := os.ReadFile(filepath.Join(pristine, path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +63,8 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 		for at := rand.N(each); at < len(good); at += each {
 			bad := bytes.Clone(good)
 			bad[at] ^= 1 << rand.N(8)
-			overwrite(t, path, bad)
+			linkStore(t, pristine, store)
+			overwrite(t, filepath.Join(store, path), bad)
 			tried++
 			// As the agent that comes next finds it.
 			next, err := checkpoint.Open(store, root, checkpoint.Options{})
@@ -79,7 +83,6 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 			if diff := cmp.Diff(want, reap(t, root)); diff != "" {
 				t.Fatalf("%s, byte %d: restoring returned %v: %.1000s", path, at, err, diff)
 			}
-			overwrite(t, path, good)
 			sow(t, root, after)
 		}
 	}
@@ -88,12 +91,24 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 	}
 }
 
-// storeFiles returns the files of a store that has no others later.
+// linkStore makes a store that has the files of another one. What is in them never changes.
+func linkStore(t *testing.T, from, to string) {
+	t.Helper()
+	err := os.RemoveAll(to)
+	for _, path := range storeFiles(t, from) {
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(filepath.Join(to, path)), 0o700), os.Link(filepath.Join(from, path), filepath.Join(to, path)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// storeFiles returns the files of a store.
 func storeFiles(t *testing.T, store string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			files = append(files, path)
+			files = append(files, strings.TrimPrefix(path, store+"/"))
 		}
 		return err
 	})
@@ -103,11 +118,10 @@ func storeFiles(t *testing.T, store string) (files []string) {
 	return files
 }
 
-// overwrite writes to a file that may be gone by now.
+// overwrite replaces a file.
 func overwrite(t *testing.T, path string, text []byte) {
 	t.Helper()
-	_ = os.Remove(path)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
