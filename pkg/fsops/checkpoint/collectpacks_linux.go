@@ -42,6 +42,11 @@ func (p *packs) sweep(ctx context.Context, keep func(Hash) bool) error {
 	if err != nil {
 		return err
 	}
+	return p.rewrite(ctx, kept)
+}
+
+// rewrite puts the objects of wasteful packs into new packs, as far as there is room for them.
+func (p *packs) rewrite(ctx context.Context, kept []contents) (err error) {
 	m := mover{packs: p, from: map[Hash]place{}}
 	for _, i := range p.wasteful(kept) {
 		if err = ctx.Err(); err == nil {
@@ -68,7 +73,11 @@ func (p *packs) tidy(ctx context.Context) error {
 	if p.small() <= manySmall {
 		return nil
 	}
-	return p.sweep(ctx, func(Hash) bool { return true })
+	kept, err := p.keep(func(Hash) bool { return true })
+	if err != nil {
+		return err
+	}
+	return p.rewrite(ctx, kept)
 }
 
 // small returns how many packs are small.

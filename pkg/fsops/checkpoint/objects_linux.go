@@ -11,11 +11,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/s2"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,9 +70,6 @@ func (o *objects) coder() *coder {
 	return new(coder)
 }
 
-// path is that of a large object.
-func (o *objects) path(h Hash) string { return filepath.Join(o.dir, h.String()) }
-
 // has reports whether the store has an object.
 func (o *objects) has(h Hash) bool {
 	if ok, err := o.hasPacked(h); ok || err != nil {
@@ -98,14 +93,6 @@ func (o *objects) hasPacked(h Hash) (bool, error) {
 	return err == nil, err
 }
 
-func (o *objects) hasLarge(h Hash) bool {
-	if o.suspect {
-		return o.check(h) == nil
-	}
-	var st unix.Stat_t
-	return unix.Lstat(o.path(h), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
-}
-
 // put stores content that is in memory.
 func (o *objects) put(content []byte) (Hash, error) {
 	h := Hash(sha256.Sum256(content))
@@ -120,80 +107,6 @@ func (o *objects) put(content []byte) (Hash, error) {
 		err = o.take(size)
 	}
 	return h, err
-}
-
-// encode appends content to b, compressed if that makes it shorter by a sixteenth, and returns which it is.
-func encode(b, content []byte) ([]byte, byte) {
-	if len(content) < worthwhile {
-		return append(b, content...), raw
-	}
-	b = slices.Grow(b, s2.MaxEncodedLen(len(content)))
-	if packed := s2.Encode(b[len(b):cap(b)], content); len(packed) <= len(content)-len(content)/16 {
-		return b[:len(b)+len(packed)], compressed
-	}
-	return append(b, content...), raw
-}
-
-// packed returns an object that is in a pack, as it is stored there, and how it is encoded: for a transfer to another
-// store. The text is in buf, if that is large enough. If it is in no pack, the error is ErrCorrupt.
-func (o *objects) packed(h Hash, buf []byte) (text []byte, how byte, err error) {
-	at, ok, err := o.packs.find(h)
-	if err == nil && !ok {
-		err = missing(h, fs.ErrNotExist)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	text, err = o.packs.read(at, buf)
-	return text, at.how, err
-}
-
-// putPacked stores an object that packed has returned, of up to limit bytes, if it is what its hash says. Else the error is ErrCorrupt.
-func (o *objects) putPacked(c *coder, h Hash, text []byte, how byte, limit int64) error {
-	if ok, err := o.hasPacked(h); ok || err != nil {
-		return err
-	}
-	if _, err := decode(c, h, text, how, limit); err != nil {
-		return err
-	}
-	size, err := o.packs.add(h, true, func(b []byte) ([]byte, byte) { return append(b, text...), how })
-	if err == nil {
-		err = o.take(size)
-	}
-	return err
-}
-
-// decode returns the content of an object that is stored as text. It is the coder's.
-func decode(c *coder, h Hash, text []byte, how byte, limit int64) (content []byte, err error) {
-	content = text
-	if how == compressed {
-		n, err := s2.DecodedLen(text)
-		if err != nil || int64(n) > limit {
-			return nil, damaged(h)
-		}
-		c.content = grow(c.content, int64(n))
-		if content, err = s2.Decode(c.content, text); err != nil {
-			return nil, damaged(h)
-		}
-	}
-	if how > compressed || int64(len(content)) > limit || Hash(sha256.Sum256(content)) != h {
-		return nil, damaged(h)
-	}
-	return content, nil
-}
-
-// unpack returns the content of an object in a pack. It is the coder's.
-func (o *objects) unpack(c *coder, h Hash, at place, limit int64) (content []byte, err error) {
-	if int64(at.length) > limit {
-		return nil, damaged(h)
-	}
-	if c.packed, err = o.packs.read(at, c.packed); err != nil {
-		return nil, missing(h, err)
-	}
-	if content, err = decode(c, h, c.packed, at.how, limit); err == nil && !at.whole {
-		o.packs.believe(h, at)
-	}
-	return content, err
 }
 
 // seal makes what was put the store's, also for processes to come.
@@ -232,33 +145,11 @@ func (o *objects) free() int64 {
 // temporary returns a new path, which nobody can foresee, for a file that becomes an object.
 func (o *objects) temporary() string { return filepath.Join(o.tmp, rand.Text()) }
 
-// publish gives a whole file the name of an object.
-func (o *objects) publish(tmp string, h Hash) error {
-	path := o.path(h)
-	err := os.Rename(tmp, path)
-	if errors.Is(err, fs.ErrExist) { // a directory that somebody has put there
-		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
-	}
-	if err != nil {
-		err = errors.Join(err, removeAny(tmp))
-	}
-	return err
-}
-
 func removeAny(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
-}
-
-// open opens a large object for reading.
-func (o *objects) open(h Hash) (file *os.File, size int64, err error) {
-	file, size, err = openRegular(o.path(h))
-	if err != nil {
-		err = missing(h, err)
-	}
-	return file, size, err
 }
 
 func damaged(h Hash) error { return fmt.Errorf("%w: object %s is not what it was", ErrCorrupt, h) }
@@ -326,56 +217,6 @@ func (o *objects) tree(h Hash) (tree, error) {
 		return nil, err
 	}
 	return decodeTree(text)
-}
-
-// writeTo writes an object of any size to w. If the object is damaged, that shows at the end only, and what
-// was written is worth nothing.
-func (o *objects) writeTo(w io.Writer, h Hash) error {
-	c := o.coder()
-	defer o.coders.Put(c)
-	if _, ok, err := o.packs.find(h); ok || err != nil {
-		content, err := o.read(c, h, wholeSize)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		return err
-	}
-	file, size, err := o.open(h)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	sum := sha256.New()
-	n, err := io.CopyBuffer(onlyWriter{io.MultiWriter(sum, w)}, onlyReader{io.LimitReader(file, size)}, c.buffer())
-	if err == nil && (n != size || Hash(sum.Sum(nil)) != h) {
-		err = damaged(h)
-	}
-	return err
-}
-
-// fill writes an object to an empty file. It clones the object where the file system can do that.
-func (o *objects) fill(to *os.File, h Hash) error {
-	if _, ok, err := o.packs.find(h); ok || err != nil {
-		return o.writeTo(to, h)
-	}
-	file, size, err := o.open(h)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) != nil {
-		return o.writeTo(to, h)
-	}
-	c := o.coder()
-	defer o.coders.Put(c)
-	sum := sha256.New()
-	if _, err := io.CopyBuffer(onlyWriter{sum}, onlyReader{io.NewSectionReader(to, 0, size)}, c.buffer()); err != nil {
-		return err
-	}
-	if Hash(sum.Sum(nil)) != h {
-		return damaged(h)
-	}
-	return nil
 }
 
 // These hide the methods by which io.Copy would take another way than through the buffer.

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // Small objects are in packs: files with many of them, one behind the other. A pack ends with the list of what it has,
@@ -203,27 +201,6 @@ func (p *packs) readList(name string) (*pack, []byte, error) {
 		return nil, nil, notOne
 	}
 	return &pack{name: name, size: size}, list, nil
-}
-
-// openRegular opens a file that whoever can write to the store may have replaced: it waits for nobody, and follows
-// no link. What is no regular file is ErrCorrupt.
-func openRegular(path string) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
-		err = fmt.Errorf("%w: %s is a link", ErrCorrupt, filepath.Base(path))
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is no file", ErrCorrupt, filepath.Base(path))
-	}
-	if err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return file, info.Size(), nil
 }
 
 // find returns where an object is.

@@ -2,6 +2,9 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,4 +44,25 @@ func readlink(dir int, name string) (string, error) {
 			return string(buf[:n]), nil
 		}
 	}
+}
+
+// openRegular opens a file that whoever can write to the store may have replaced: it waits for nobody, and follows
+// no link. What is no regular file is ErrCorrupt.
+func openRegular(path string) (*os.File, int64, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("%w: %s is a link", ErrCorrupt, filepath.Base(path))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is no file", ErrCorrupt, filepath.Base(path))
+	}
+	if err != nil {
+		file.Close()
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
 }
