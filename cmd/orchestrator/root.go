@@ -55,7 +55,7 @@ func rootCommand(a *app) *cobra.Command {
 		catCommand(a), putCommand(a), editCommand(a),
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
-		checkpointCommand(a), checkpointsCommand(a), diffCommand(a), restoreCommand(a),
+		checkpointCommand(a), checkpointsCommand(a), diffCommand(a), restoreCommand(a), forkCommand(a), exportCommand(a), importCommand(a),
 		forwardCommand(a), sshCommand(a), sshConfigCommand(a), codeCommand(a), egressCommand(a),
 		toolCommand(a), mcpCommand(a), gatewayCommand(a), consoleCommand(a), auditCommand(a),
 		versionCommand(a), doctorCommand(a), settingsCommand(a),

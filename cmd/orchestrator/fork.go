@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func forkCommand(a *app) *cobra.Command {
+	var from, image string
+	cmd := &cobra.Command{
+		Use:   "fork ID NEW...",
+		Short: "Launch sandboxes with the workdir of another one",
+		Long: `Fork launches new sandboxes that are like another one, and prints their ids. Their workdir is
+as it is there now, or as it was in a checkpoint. What runs there does not run in them. Each
+gets the files through this process, from agent to agent. In them, too, it is a
+checkpoint: restore goes back to it.
+
+A sandbox that is there already stays as it is, and of one that fails nothing is left;
+then the status is 1, and the others are there.`,
+		Example: `  orchestrator fork job-1 try-1 try-2 try-3
+  orchestrator fork job-1 job-2 --checkpoint 4f0c…`,
+		Args: takes(2, -1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return a.completeIDs(false)(cmd, args, typed)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return a.fork(cmd.Context(), sandbox, args[1:], from, image)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&from, "checkpoint", "", "fork from the checkpoint `ID` (default a new one)")
+	cmd.Flags().StringVar(&image, "image", "", "run pods of this `IMAGE` (default that of the other one)")
+	return cmd
+}
+
+func (a *app) fork(ctx context.Context, sandbox *launcher.Sandbox, ids []string, from, image string) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	spec, err := launcher.SpecOf(ctx, l, sandbox.ID)
+	if err != nil {
+		return err
+	}
+	if image != "" {
+		spec.Pod.Image = image
+	}
+	spec.OnClose = launcher.CloseKeep
+	specs := make([]launcher.Spec, len(ids))
+	for i, id := range ids {
+		if id == "" {
+			return usagef("the id of a sandbox must not be empty")
+		}
+		specs[i] = spec
+		specs[i].ID = id
+	}
+	point, err := a.pointOf(ctx, sandbox, from)
+	if err != nil {
+		return err
+	}
+	forks, err := launcher.Fork(ctx, l, sandbox, point, specs...)
+	for _, fork := range forks {
+		if fork != nil {
+			printErr := a.print(struct {
+				ID         string        `json:"id"`
+				Workdir    render.Text   `json:"workdir"`
+				Checkpoint checkpoint.ID `json:"checkpoint"`
+				Pod        string        `json:"pod,omitempty"`
+			}{fork.ID, render.Text(fork.Workdir), point, fork.PodName()}, fork.ID+"\n")
+			err = errors.Join(err, printErr, fork.Close())
+		}
+	}
+	return err
+}
+
+// pointOf returns a checkpoint that was named, or a new one.
+func (a *app) pointOf(ctx context.Context, sandbox *launcher.Sandbox, text string) (checkpoint.ID, error) {
+	if text != "" {
+		return checkpoint.ParseID(text)
+	}
+	c, err := sandbox.Checkpoint(ctx, checkpoint.CreateOptions{})
+	if err == nil {
+		a.noteLeft("is not in it", c.LeftOut, c.MoreLeftOut)
+	}
+	return c.ID, err
+}
