@@ -29,7 +29,7 @@ const (
 )
 
 // ErrNoFile says that something is not a file with a checkpoint. It comes wrapped.
-var ErrNoFile = fmt.Errorf("it is no file with a checkpoint: %w", fs.ErrInvalid)
+var ErrNoFile = fmt.Errorf("it is no file with a checkpoint, or only the beginning of one: %w", fs.ErrInvalid)
 
 // A FileWriter writes a file with a checkpoint.
 type FileWriter struct {
