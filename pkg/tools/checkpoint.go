@@ -83,7 +83,7 @@ func (CheckpointList) Call(ctx context.Context, env *Env, _ json.RawMessage) (Re
 			break
 		}
 		age := max(0, time.Since(c.Time)).Round(time.Second)
-		text.add(strings.TrimSpace(fmt.Sprintf("%s  %v ago  %s", shortID(c.ID), age, c.Name)))
+		text.add(strings.TrimSpace(fmt.Sprintf("%s  %v ago  %s", shortID(c.ID), age, oneLine(c.Name))))
 	}
 	return text.result("(there are no checkpoints)"), nil
 }

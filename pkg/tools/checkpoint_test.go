@@ -41,7 +41,10 @@ func TestModelsKeepStatesAndGoBackToThem(t *testing.T) {
 func TestToolsOfCheckpointsSayWhatAModelDidWrong(t *testing.T) {
 	h := newHost(t, tools.Options{}, tools.Checkpointing()...)
 	has(t, h.text("Checkpoints", `{}`), "there are no checkpoints")
-	id := checkpointID.FindString(h.text("Checkpoint", `{}`))
+	id := checkpointID.FindString(h.text("Checkpoint", `{"name": "x\nnot a checkpoint"}`))
+	if got := h.text("Checkpoints", `{}`); strings.Contains(got, "\n") || !strings.HasSuffix(got, "x not a checkpoint") {
+		t.Errorf("the checkpoints are %q", got)
+	}
 	has(t, h.text("Diff", fmt.Sprintf(`{"from": %q}`, id)), "nothing differs")
 	for input, want := range map[string]string{
 		`{"id": "x"}`:                                       `there is no checkpoint "x"`,
