@@ -1,0 +1,192 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// receive takes a checkpoint of another store, whose parts change may replace.
+func receive(t *testing.T, from, to *Store, id ID, change func([]Part) []Part) (objects int64, err error) {
+	t.Helper()
+	x, err := from.Send(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	r, err := to.Receive(t.Context(), id, x.Manifest(), ReceiveOptions{})
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	for wants := r.Wants(); len(wants) > 0; wants = r.Wants() {
+		if err := x.Objects(t.Context(), wants, func(parts []Part) error { return r.Take(t.Context(), change(parts)) }); err != nil {
+			return r.Objects, err
+		}
+	}
+	_, _, err = r.Commit(t.Context())
+	return r.Objects, err
+}
+
+func honest(parts []Part) []Part { return parts }
+
+// A source that lies gets nothing into a store but what the hashes name.
+func TestSourceThatLiesIsRefused(t *testing.T) {
+	root, from := openForForgery(t)
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "large"), make([]byte, 3<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := from.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lie := range map[string]func([]Part) []Part{
+		"another content": func(p []Part) []Part { p[0].Data[0] ^= 1; return p },
+		"not asked for":   func(p []Part) []Part { p[0].Object[0] ^= 1; return p },
+		"too many bytes":  func(p []Part) []Part { p[0].Size--; return p },
+		"too few bytes":   func(p []Part) []Part { p[0].Size++; return append(p, Part{First: true}) },
+		"a negative size": func(p []Part) []Part { p[0].Size = -1; return p },
+		"no first part":   func(p []Part) []Part { p[0].First = false; return p },
+		"no encoding":     func(p []Part) []Part { p[0].Encoding = 9; return p },
+		"empty parts":     func(p []Part) []Part { p[0].Size++; return append(p[:1], Part{}) },
+		"a huge claim":    func(p []Part) []Part { p[0].Size = 1 << 62; return p },
+		"the same again":  func(p []Part) []Part { return append(p, p[0]) },
+	} {
+		_, to := openForForgery(t)
+		if _, err := receive(t, from, to, c.ID, lie); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if list, err := to.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("%s: there is %v, %v", name, list, err)
+		}
+		if _, err := receive(t, from, to, c.ID, honest); err != nil {
+			t.Errorf("%s, and then the truth: %v", name, err)
+		}
+	}
+	if _, err := from.Receive(t.Context(), c.ID, []byte("{}"), ReceiveOptions{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("another manifest: %v", err)
+	}
+	if _, err := from.Receive(t.Context(), c.ID, make([]byte, MaxManifest+1), ReceiveOptions{}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a huge manifest: %v", err)
+	}
+}
+
+// Directories that are deeper, or more, than a tree can have are refused, however few bytes they take.
+func TestForgedDirectoriesOfASourceAreRefused(t *testing.T) {
+	for name, depth := range map[string]int{"deep": 10 * maxDepth, "many": 60} {
+		_, from := openForForgery(t)
+		_, to := openForForgery(t)
+		if _, err := receive(t, from, to, forge(t, from, depth), honest); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What has arrived when a transfer is cut is not sent again, and goes when it is not needed.
+func TestTransferThatIsCutGoesOn(t *testing.T) {
+	root, from := openForForgery(t)
+	for n := range 40 {
+		if err := os.WriteFile(filepath.Join(root, string(rune('A'+n))), bytes.Repeat([]byte{byte(n), 1, byte(n * 7)}, 60000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := from.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, to := openForForgery(t)
+	x, err := from.Send(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	r, err := to.Receive(t.Context(), c.ID, x.Manifest(), ReceiveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Objects(t.Context(), r.Wants(), func(p []Part) error { return r.Take(t.Context(), p) }); err != nil {
+		t.Fatal(err)
+	}
+	err = x.Objects(t.Context(), r.Wants()[:20], func(p []Part) error { return r.Take(t.Context(), p) })
+	r.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := receive(t, from, to, c.ID, honest)
+	if err != nil || again != 41-20 { // and x
+		t.Errorf("%d objects were sent again, %v", again, err)
+	}
+	if err := to.Remove(t.Context(), c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := receive(t, from, to, c.ID, honest); err != nil || all != 42 {
+		t.Errorf("after a collection %d objects were sent, %v", all, err)
+	}
+}
+
+// What is being sent stays when its checkpoint is removed, and what is being received when others are.
+func TestTransferSurvivesCollections(t *testing.T) {
+	_, from := openForForgery(t)
+	c, err := from.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, to := openForForgery(t)
+	other, err := to.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := false
+	if _, err := receive(t, from, to, c.ID, func(p []Part) []Part {
+		if !removed {
+			removed = true
+			if err := errors.Join(from.Remove(t.Context(), c.ID), to.Remove(t.Context(), other.ID)); err != nil {
+				t.Error(err)
+			}
+		}
+		return p
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever a file has: it is read to its end, or refused, and what is read is what would be written.
+func FuzzFile(f *testing.F) {
+	var file bytes.Buffer
+	manifest := []byte("{}")
+	w, err := NewFileWriter(&file, ID(Hash(sha256.Sum256(manifest)).String()), manifest)
+	if err == nil {
+		err = errors.Join(w.Write([]Part{{First: true, Size: 3, Data: []byte("ab")}, {Data: []byte("c")}, {First: true}}), w.Close())
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file.Bytes())
+	f.Add([]byte(fileHeader))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := NewFileReader(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		w, err := NewFileWriter(io.Discard, r.ID, r.Manifest)
+		for begin := time.Now(); err == nil && time.Since(begin) < time.Second; { // a few bytes may be gigabytes of zeros
+			var parts []Part
+			if parts, err = r.Next(); err == nil {
+				if err := w.Write(parts); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
