@@ -23,3 +23,6 @@ func SetPatience(g *Gateway, d time.Duration) { g.held.patience = d }
 func RemoveIdleSandboxes(ctx context.Context, g *Gateway, idle time.Duration) {
 	g.mcp.removeIdle(ctx, idle)
 }
+
+// KeepNoRecords has a gateway without observers of its own keep nothing of what callers do.
+func KeepNoRecords(g *Gateway) { g.Observers = nil }

@@ -84,7 +84,7 @@ func shown(text string) string {
 
 // readableText escapes what is not UTF-8, and what would act on a terminal, as Go and C do.
 func readableText(text string) string {
-	if !strings.ContainsFunc(text, isUnreadable) {
+	if isPlain(text) || !strings.ContainsFunc(text, isUnreadable) {
 		return text
 	}
 	var out strings.Builder
@@ -102,6 +102,16 @@ func readableText(text string) string {
 		i += size
 	}
 	return out.String()
+}
+
+// isPlain reports whether a text has nothing but what is printed of ASCII, as most have.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
 }
 
 // isUnreadable is true also for what stands for a byte that is not UTF-8.
@@ -151,15 +161,14 @@ type secretText struct {
 	text  *regexp.Regexp // its group is what is to be hidden
 }
 
-func (s *secretText) mayBeIn(lower string) bool {
-	return slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(lower, word) })
-}
-
 // secretsIn returns where there are secrets in a text, in order. They may overlap.
 func secretsIn(text string) (spans [][]int) {
-	lower := strings.ToLower(text)
+	words := allSecretWords.in(strings.ToLower(text))
+	if words == 0 {
+		return nil
+	}
 	for _, known := range secretTexts {
-		if !known.mayBeIn(lower) {
+		if words&allSecretWords.set(known.words) == 0 {
 			continue
 		}
 		for _, found := range known.text.FindAllStringSubmatchIndex(text, -1) {

@@ -78,3 +78,21 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+// The words are found as by a look for each of them.
+func TestWordsOfSecretsAreFoundWhereverTheyAre(t *testing.T) {
+	w := allSecretWords
+	for _, word := range w.words {
+		for _, text := range []string{word, "x" + word, word + "x", word[:1] + word, word[:1] + " " + word, strings.Join(w.words, ""), word[:len(word)-1], ""} {
+			var want uint64
+			for i, other := range w.words {
+				if strings.Contains(text, other) {
+					want |= 1 << i
+				}
+			}
+			if got := w.in(text); got != want {
+				t.Errorf("%q has %b, want %b", text, got, want)
+			}
+		}
+	}
+}
