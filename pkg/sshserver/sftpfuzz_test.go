@@ -78,6 +78,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add(slices.Concat(begin, message(18, id, text("a"), text("\x1b[31m")), message(20, id, text(strings.Repeat("a", 5000)), text(""))))
 	f.Add(slices.Concat(begin, message(11, id, text("")), message(17, id, text("~")), message(200, id, text("statvfs@openssh.com"), text("/"))))
 	f.Add(begin[:5])
+	f.Add(message('0'))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		agent := &nothing{}
 		ctx, cancel := context.WithCancel(t.Context())

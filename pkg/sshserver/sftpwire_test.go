@@ -25,6 +25,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (w *wire) Close() error { return nil }
+
 func message(kind byte, rest ...[]byte) []byte {
 	body := append([]byte{kind}, bytes.Join(rest, nil)...)
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
