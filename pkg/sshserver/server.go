@@ -63,8 +63,8 @@ type Server struct {
 	// Open, unless nil, is called for each channel, which is refused with its error. Leave is called
 	// when the channel has ended.
 	Open func() (leave func(), err error)
-	// Deed, unless nil, returns a context for calls that belong together: the reads of an open file.
-	Deed func(ctx context.Context) context.Context
+	// PerFile, unless nil, returns a context for the calls that read one open file, which belong together.
+	PerFile func(ctx context.Context) context.Context
 	// Memory and Disk, unless nil, count n more bytes that this process keeps for the files of clients, and return
 	// false if there is no room for them. A negative n gives as many back, which there is always room for. So
 	// several connections can have one bound. Ahead counts what is kept of files that are read: without room, they

@@ -45,8 +45,8 @@ func (f *files) Fileread(r *sftp.Request) (io.ReaderAt, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	if deed := f.conn.server.Deed; deed != nil {
-		ctx = deed(ctx)
+	if perFile := f.conn.server.PerFile; perFile != nil {
+		ctx = perFile(ctx)
 	}
 	return &reader{
 		client: f.client, name: r.Filepath, size: file.Attr().Size, ctx: ctx, cancel: cancel, release: f.release,

@@ -135,7 +135,7 @@ func (p *Port) serverOf(visit *gateway.Visit, user string, log *slog.Logger) *ss
 	return &sshserver.Server{
 		Sandbox: visit.Sandbox(name), Terminal: terminal, Log: log,
 		FindWorkdir: func(ctx context.Context) (string, error) { return visit.Workdir(ctx, name) },
-		NoTerminals: caller.NoTerminals, NoPorts: caller.NoPorts, Deed: gateway.WithDeed, Closing: visit.Closing(), KeepAlive: p.keepAlive,
+		NoTerminals: caller.NoTerminals, NoPorts: caller.NoPorts, PerFile: gateway.WithDeed, Closing: visit.Closing(), KeepAlive: p.keepAlive,
 		Memory: visit.KeepInMemory, Disk: visit.KeepOnDisk, Ahead: visit.KeepAhead,
 		Open: func() (func(), error) {
 			if err := sshserver.CheckTerminal(terminal); named && err != nil {
