@@ -10,7 +10,7 @@ import (
 
 // maxDocLines is how much documentation of a package the author of a host can read
 // in an hour. It lies between os/exec (441 lines) and os (1132).
-const maxDocLines = 745
+const maxDocLines = 790
 
 func TestDocumentationOfEachPackageOfHostsIsShort(t *testing.T) {
 	for _, name := range []string{"podapi", "launcher", "tools"} {
