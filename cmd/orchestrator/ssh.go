@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -199,13 +200,18 @@ func (a *app) serveSSH(ctx context.Context, name string, command []string, opts 
 
 // openFor opens a sandbox while the client at the connection and the server exchange keys, which takes about as
 // long. What it returns serves the client. If the client goes, cancel has the opening end. If openFor returns an
-// error, the connection is closed.
-func openFor(ctx context.Context, cancel func(), l launcher.Launcher, id string, server *sshserver.Server, conn net.Conn) (sandbox *launcher.Sandbox, serve func() error, err error) {
-	opened := make(chan struct{})
+// error, the connection is closed, and the client knows the reason if it has asked for something.
+func openFor(ctx context.Context, cancel func(), l launcher.Launcher, id string, server *sshserver.Server, conn net.Conn) (*launcher.Sandbox, func() error, error) {
+	var sandbox *launcher.Sandbox
+	var err error
+	opened, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
 	go func() {
-		defer close(opened)
-		if sandbox, err = l.Open(ctx, id); err != nil {
-			conn.Close() // whatever the client does
+		sandbox, err = l.Open(ctx, id)
+		failed := err != nil
+		close(opened)
+		if failed {
+			closeLate(conn, over)
 		}
 	}()
 	client, channels, requests, refused := server.LetIn(ctx, conn)
@@ -217,12 +223,25 @@ func openFor(ctx context.Context, cancel func(), l launcher.Launcher, id string,
 	case err != nil && refused != nil && errors.Is(err, context.Canceled):
 		return nil, nil, &sandboxError{id: id, err: unclear(refused)}
 	case err != nil:
-		return nil, nil, &sandboxError{id: id, launching: true, err: err}
+		err = &sandboxError{id: id, launching: true, err: err}
+		if refused == nil && sshserver.RefuseClient(client, channels, requests, "orchestrator: "+explain(err)) {
+			err = &programError{"ssh", exitTrouble}
+		}
+		return nil, nil, err
 	case refused != nil:
 		return sandbox, func() error { return refused }, nil
 	}
 	server.Sandbox, server.Workdir = sandbox.Client, sandbox.Workdir
 	return sandbox, func() error { return server.ServeClient(ctx, client, channels, requests) }, nil
+}
+
+// closeLate closes the connection of a client that takes too long to be told why it is not served.
+func closeLate(conn net.Conn, over <-chan struct{}) {
+	select {
+	case <-over:
+	case <-time.After(sshserver.RefusalTime):
+		conn.Close()
+	}
 }
 
 // collectLess has the garbage of copied files pile up to some 50 MiB, rather than be collected each time that

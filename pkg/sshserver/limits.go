@@ -6,6 +6,8 @@ import "time"
 const (
 	// loginTime bounds the key exchange: a client on a slow line takes a second or two.
 	loginTime = 30 * time.Second
+	// RefusalTime is how long a client that is not served has to learn why: it soon opens a session.
+	RefusalTime = 5 * time.Second
 	// keepAlivePeriod is how often the client is asked whether it is there, and
 	// keepAliveTime how long it may take to answer: a laptop that changes its network is back
 	// sooner.
