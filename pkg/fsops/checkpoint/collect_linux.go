@@ -98,12 +98,12 @@ func (s *Store) collect(ctx context.Context) error {
 
 // reached returns the objects of all checkpoints. What is below a damaged directory counts for nothing: nobody
 // can get at it.
-func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
+func (s *Store) reached(ctx context.Context) (objectSet, error) {
 	list, err := s.list()
 	if err != nil {
 		return nil, err
 	}
-	reached := map[Hash]struct{}{}
+	reached := objectSet{}
 	for _, c := range list {
 		m, err := s.manifest(c.ID)
 		if err == nil {
@@ -116,18 +116,28 @@ func (s *Store) reached(ctx context.Context) (map[Hash]struct{}, error) {
 	return reached, s.reachUnderway(ctx, reached)
 }
 
+// An objectSet has objects, and whether each is a directory all below which it has, too. The content of a file may be
+// that of a directory's object.
+type objectSet map[Hash]bool
+
+func (s objectSet) add(h Hash) {
+	if _, ok := s[h]; !ok {
+		s[h] = false
+	}
+}
+
 // maxReached bounds what a collection has in memory: a gigabyte, as a scan.
 const maxReached = 16 << 20
 
 // reach adds a directory and all below it. Directories that somebody has forged may be of any depth.
-func (s *Store) reach(ctx context.Context, root Hash, reached map[Hash]struct{}) error {
+func (s *Store) reach(ctx context.Context, root Hash, reached objectSet) error {
 	for todo := []Hash{root}; len(todo) > 0; {
 		h := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, ok := reached[h]; ok {
+		if reached[h] {
 			continue
 		}
-		reached[h] = struct{}{}
+		reached[h] = true
 		t, err := s.objects.tree(h)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
@@ -135,7 +145,7 @@ func (s *Store) reach(ctx context.Context, root Hash, reached map[Hash]struct{})
 		for i := range t {
 			switch t[i].kind {
 			case regular:
-				reached[t[i].hash] = struct{}{}
+				reached.add(t[i].hash)
 			case directory:
 				todo = append(todo, t[i].hash)
 			}

@@ -110,3 +110,43 @@ func TestScanIsBoundedByWhatItTakes(t *testing.T) {
 		}
 	}
 }
+
+// The content of a file may be that of a directory's object: what is in the directory stays all the same.
+func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
+	root, s := openForForgery(t)
+	put := func(name, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755), os.WriteFile(filepath.Join(root, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func() Checkpoint {
+		c, err := s.Create(t.Context(), CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	put("d/f", "what is in the directory")
+	first := create()
+	m, err := s.manifest(first.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := s.objects.tree(Hash(m.Tree))
+	if err != nil || top[0].name != "d" {
+		t.Fatalf("%+v, %v", top, err)
+	}
+	text, err := s.objects.treeText(top[0].hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("e", string(text)) // after d in its directory, so that it is seen before what is in d
+	second := create()
+	if err := s.Remove(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	put("d/f", "changed")
+	if done, err := s.Restore(t.Context(), second.ID, RestoreOptions{}); err != nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

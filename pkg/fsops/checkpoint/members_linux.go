@@ -10,7 +10,6 @@ type walk struct {
 	files map[Hash]struct{}
 
 	todoTrees, todoFiles []Hash
-	entries              int
 	top                  *treeNode
 }
 

@@ -1,9 +1,7 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"sync"
@@ -18,7 +16,7 @@ type underway struct {
 }
 
 // reachUnderway adds what is being sent and received. The caller has the turn.
-func (s *Store) reachUnderway(ctx context.Context, reached map[Hash]struct{}) error {
+func (s *Store) reachUnderway(ctx context.Context, reached objectSet) error {
 	s.underway.mu.Lock()
 	defer s.underway.mu.Unlock()
 	for _, root := range s.underway.sent {
@@ -28,10 +26,10 @@ func (s *Store) reachUnderway(ctx context.Context, reached map[Hash]struct{}) er
 	}
 	for r := range s.underway.received {
 		for h := range r.walk.trees {
-			reached[h] = struct{}{}
+			reached.add(h)
 		}
 		for h := range r.walk.files {
-			reached[h] = struct{}{}
+			reached.add(h)
 		}
 	}
 	return nil
@@ -186,10 +184,4 @@ func (b *batch) flush() error {
 	err := b.send(b.parts)
 	b.parts, b.buf = b.parts[:0], b.buf[:0]
 	return err
-}
-
-// sums reports whether a text has a hash.
-func (h Hash) sums(text []byte) bool {
-	sum := sha256.Sum256(text)
-	return bytes.Equal(sum[:], h[:])
 }
