@@ -104,14 +104,38 @@ func TestFilesGoByScpAndSftpAndAreAudited(t *testing.T) {
 	}
 }
 
-func TestTreeGoesByRsyncAndASecondTimeWithoutAChange(t *testing.T) {
+func TestFilesGoByTheOldProtocolOfScp(t *testing.T) {
 	t.Parallel()
-	w := newTools(t, "ssh", "rsync")
-	w.do("rsync", "-a", "-e", w.shell(), w.dir+"/", remote+"tree/")
-	w.copied(filepath.Join(w.box.Workdir, "tree/data"))
-	out, said, status := w.run("", "rsync", "-ai", "--delete", "-e", w.shell(), w.dir+"/", remote+"tree/")
-	if out != "" || status != 0 {
-		t.Errorf("the second time: %q, %s, %d", out, said, status)
+	w := newTools(t, "scp")
+	w.do("scp", slices.Concat([]string{"-O", "-p"}, w.options, []string{w.file, remote + "by-scp"})...)
+	w.copied(filepath.Join(w.box.Workdir, "by-scp"))
+	w.do("scp", slices.Concat([]string{"-O"}, w.options, []string{remote + "by-scp", filepath.Join(w.dir, "back")})...)
+	w.copied(filepath.Join(w.dir, "back"))
+}
+
+func TestThisRepositoryGoesByRsyncBothWaysAndASecondTimeWithoutAChange(t *testing.T) {
+	t.Parallel()
+	w := newTools(t, "ssh", "rsync", "git")
+	tree, back := filepath.Join(w.dir, "tree"), filepath.Join(w.dir, "back")
+	w.do("sh", "-c", `cd "$(git rev-parse --show-toplevel)" && git ls-files -z | rsync -a --from0 --ignore-missing-args --files-from=- ./ "$0" && ln -s README.md "$0/link" && echo x >"$0/gone" && mkdir "$1" && echo x >"$1/extra"`, tree, back)
+	sync := func(want, from, to string) {
+		t.Helper()
+		out, said, status := w.run("", "rsync", "-ai", "--delete", "-e", w.shell(), from+"/", to+"/")
+		if status != 0 || want != "any" && out != want {
+			t.Errorf("rsync from %s to %s: %d, %s, changed %.1000q, want %q", from, to, status, said, out, want)
+		}
+	}
+	there := remote + "tree"
+	sync("any", tree, there)
+	sync("", tree, there)
+	if err := os.Remove(filepath.Join(tree, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	sync("*deleting   gone\n.d..t...... ./\n", tree, there)
+	sync("any", there, back)
+	sync("", there, back)
+	if out, said, status := w.run("", "rsync", "-ainc", "--delete", tree+"/", back+"/"); out != "" || status != 0 {
+		t.Errorf("it came back otherwise: %.1000q, %s, %d", out, said, status)
 	}
 }
 
