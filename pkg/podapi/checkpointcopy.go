@@ -207,9 +207,10 @@ func writeExport(stream grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.
 				return protocolError("objects before the manifest")
 			}
 			var parts []checkpoint.Part
-			if parts, err = wire.PartsFromProto(kind.Parts); err == nil {
-				err = file.Write(parts)
+			if parts, err = wire.PartsFromProto(kind.Parts); err != nil {
+				return protocolError("%v", err)
 			}
+			err = file.Write(parts)
 		case *pb.ExportCheckpointResponse_End:
 			if file == nil {
 				return protocolError("no manifest")

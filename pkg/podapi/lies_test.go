@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -263,7 +264,7 @@ var lies = map[string]lie{
 	"Checkpoints/Export: endless manifest":  {answer: endless(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{Data: make([]byte, 1<<16)}}})},
 	"Checkpoints/Export: endless nothing":   {answer: endless(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{}}})},
 	"Checkpoints/Export: objects first":     {answer: once(&pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: make([]byte, 32), Encoding: 1}}}}})},
-	"Checkpoints/Export: half an object":    {answer: once(exportManifest, &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: make([]byte, 32), Size: 9, Encoding: 1}}}}}, exportEnd)},
+	"Checkpoints/Export: half an object":    {answer: once(exportManifest, &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: make([]byte, 32), Size: 9, Encoding: 1}}}}}, exportEnd), want: checkpoint.ErrCorrupt},
 	"Checkpoints/Export: a short hash":      {answer: once(exportManifest, &pb.ExportCheckpointResponse{Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{{Object: []byte("x"), Encoding: 1}}}}}, exportEnd)},
 	"Checkpoints/Export: cut":               {answer: once(exportManifest), want: podapi.ErrCut},
 	"Checkpoints/Import: another":           {answer: once(&pb.ImportCheckpointResponse{Kind: &pb.ImportCheckpointResponse_End{End: &pb.ImportCheckpointEnd{Checkpoint: &pb.Checkpoint{Id: strings.Repeat("0", 64)}}}})},

@@ -530,7 +530,8 @@ export const steps = {
     await t.page.getByRole("button", { name: "New terminal" }).click();
     await t.page.waitForURL(/terminal\/[0-9a-f-]{36}$/);
     await t.page.getByRole("button", { name: "Pause" }).click();
-    await t.page.getByText("It is paused.").waitFor({ timeout: 60_000 });
+    // The shell may end before the connection does.
+    await t.page.getByText(/It is paused\.|It has ended: signal/).waitFor({ timeout: 60_000 });
     await goTo(t, "");
     await row.getByText("paused").waitFor({ timeout: 60_000 });
     await t.page.goBack();
