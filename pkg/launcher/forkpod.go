@@ -155,3 +155,11 @@ func (c *cluster) assigned(ctx context.Context, pod *corev1.Pod, spec *Spec) err
 	}
 	return nil
 }
+
+func toStrings(list [][]byte) []string {
+	texts := make([]string, len(list))
+	for i, b := range list {
+		texts[i] = string(b)
+	}
+	return texts
+}

@@ -151,11 +151,3 @@ func toBytes(texts []string) [][]byte {
 	}
 	return list
 }
-
-func toStrings(list [][]byte) []string {
-	texts := make([]string, len(list))
-	for i, b := range list {
-		texts[i] = string(b)
-	}
-	return texts
-}
