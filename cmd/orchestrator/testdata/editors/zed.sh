@@ -35,6 +35,7 @@ on "sh -c 'echo \$SHELL'" >/dev/null
 
 say a copy
 on mkdir -p .zed_server
+on rm -f .zed_server/pid # of an earlier server
 # Zed names files from where sftp begins, and then looks for them in the home directory. Where these are
 # two, its copy fails, and it must download.
 at=$(on pwd)/

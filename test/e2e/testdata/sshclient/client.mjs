@@ -25,24 +25,30 @@ await ready;
 
 const call = (name, ...args) => promisify(client[name]).call(client, ...args);
 
+// open opens a channel. It may end before whoever awaits it goes on.
+const open = (name, ...args) => new Promise((resolve, reject) => client[name](...args, (error, channel) => {
+  if (error) return reject(error);
+  channel.status = new Promise((exited) => channel.on("exit", (...of) => exited(of)));
+  resolve(channel);
+}));
+
 // end returns the output of a channel, and its status.
 async function end(channel) {
-  const status = new Promise((resolve) => channel.on("exit", (...of) => resolve(of)));
   const out = await text(channel);
-  const [code, signal] = await status;
+  const [code, signal] = await channel.status;
   return { out, code, signal };
 }
 
 const report = {};
 
-const command = await call("exec", 'cat; echo "$GREETING"; exit 7', { env: { GREETING: "from the environment" } });
+const command = await open("exec", 'cat; echo "$GREETING"; exit 7', { env: { GREETING: "from the environment" } });
 command.end("input\n");
 report.exec = await end(command);
 
-const killed = await call("exec", "kill -TERM $$");
+const killed = await open("exec", "kill -TERM $$");
 report.killed = await end(killed);
 
-const shell = await call("shell", { term: "xterm", rows: 30, cols: 100 });
+const shell = await open("shell", { term: "xterm", rows: 30, cols: 100 });
 shell.write("stty size; exit 3\n");
 report.shell = await end(shell);
 
