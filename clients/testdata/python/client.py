@@ -124,10 +124,11 @@ class Cuts(unittest.TestCase):
             starts += isinstance(event, Started)
             ends += isinstance(event, Exit)
             if isinstance(event, Part):
-                self.assertEqual(event.offset, at)
+                self.assertEqual((event.stream, event.offset), ("stdout", at))
                 at += len(event.data)
                 digest.update(event.data)
         wanted = "".join(f"{i}\n" for i in range(1, 200001)).encode()
+        self.assertEqual((event.reason, event.code, at), ("exited", 0, len(wanted)))
         self.assertEqual(digest.digest(), hashlib.sha256(wanted).digest())
         self.assertEqual((starts, ends, self.sandbox.read("runs")), (1, 1, b"ran\n"))
         self.assertGreater(self.before.count, 5)

@@ -18,13 +18,13 @@ home=$(on 'cd && pwd')
 
 say a copy
 dir=$home/.cache/gateway
-on "mkdir -p $dir"
+on "mkdir -p $dir; rm -f $dir/log" # of an earlier program
 printf 'put %s %s/worker.part\nchmod 755 %s/worker.part\nrename %s/worker.part %s/worker\nls -l %s\n' \
 	"$server" "$dir" "$dir" "$dir" "$dir" "$dir" | sftp -q -F "$config" -b - "$host" >/dev/null
 
 say a program in the background, which outlives who started it
 on "nohup $dir/worker >$dir/log 2>&1 </dev/null & echo \$! >$dir/pid"
-port=$(on "until grep -q ready $dir/log; do sleep 0.05; done; sed -n 's/^http //p' $dir/log")
+port=$(on "until grep -qs ready $dir/log; do sleep 0.05; done; sed -n 's/^http //p' $dir/log")
 for _ in 1 2; do
 	printf 'GET / HTTP/1.0\r\nConnection: close\r\n\r\n' | ssh -F "$config" -W "127.0.0.1:$port" "$host" | grep -q '^hello'
 done

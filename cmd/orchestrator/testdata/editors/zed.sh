@@ -35,7 +35,7 @@ on "sh -c 'echo \$SHELL'" >/dev/null
 
 say a copy
 on mkdir -p .zed_server
-on rm -f .zed_server/pid # of an earlier server
+on rm -f .zed_server/pid .zed_server/log # of an earlier server
 # Zed names files from where sftp begins, and then looks for them in the home directory. Where these are
 # two, its copy fails, and it must download.
 at=$(on pwd)/
@@ -48,6 +48,7 @@ say a command that hands on to a server in the background
 cat >"$work/proxy" <<'END'
 cd ~/.zed_server
 if ! kill -0 "$(cat pid 2>/dev/null)" 2>/dev/null; then
+	: >log # before anybody looks for what an earlier server has said
 	setsid ./server </dev/null >log 2>&1 &
 	echo $! >pid
 	until grep -q '^ready$' log; do sleep 0.05; done
