@@ -95,24 +95,31 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 	return nil
 }
 
-// mustBeKnown returns an error unless a file is what the checkpoint of before has, so that nothing is lost with it.
+// mustBeKnown returns an error unless a file is what the scan has found for an entry, so that nothing is lost with it.
 func (r *restorer) mustBeKnown(parent int, name string, e *entry) error {
 	var st unix.Statx_t
 	if err := statx(parent, name, &st); err != nil {
 		return err
 	}
-	switch uint32(st.Mode) & unix.S_IFMT {
-	case unix.S_IFREG:
+	if e.kind == hardLink {
+		first, err := r.objects.find(r.present.tree, e.target)
+		if err != nil {
+			return err
+		}
+		e = first
+	}
+	if kindOf(uint32(st.Mode)) != e.kind {
+		return errMoved
+	}
+	switch e.kind {
+	case regular:
 		return r.mustHaveContent(parent, name, &st)
-	case unix.S_IFLNK:
-		if target, err := readlink(parent, name); err != nil || e.kind == symlink && target != e.target {
+	case symlink:
+		if target, err := readlink(parent, name); err != nil || target != e.target {
 			return errMoved
 		}
-		return nil
-	case unix.S_IFIFO:
-		return nil
 	}
-	return errMoved
+	return nil
 }
 
 func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) error {

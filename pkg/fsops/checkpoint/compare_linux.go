@@ -107,6 +107,9 @@ func (c *comparison) dirs(path string, a, b Hash, depth int) error {
 		if ea != nil && eb != nil && same(ea, eb) {
 			continue
 		}
+		if err := c.ctx.Err(); err != nil { // a visit may read much
+			return err
+		}
 		p := join(path, nameOf(ea, eb))
 		if err := c.visit(p, ea, eb); err != nil {
 			return err

@@ -55,7 +55,7 @@ func (r *restorer) settle(before ID) error {
 		return err
 	}
 	err := r.objects.compare(noContext, r.present.tree, r.target.root().hash, func(path string, a, _ *entry) error {
-		if a != nil && (a.kind == regular || a.kind == directory) && r.scope.reaches(path) {
+		if a != nil && (a.kind == regular || a.kind == directory) && (r.scope.reaches(path) || r.covers(path)) {
 			return d.addObject(o, a.hash)
 		}
 		return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // forge stores directories of which each has two names for the next one, and returns a checkpoint of the first. Whoever can
@@ -148,5 +150,52 @@ func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 	put("d/f", "changed")
 	if done, err := s.Restore(t.Context(), second.ID, RestoreOptions{}); err != nil {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// What has taken the place of a file since the restore looked stays, whatever it is.
+func TestWhatTookAFilesPlaceStays(t *testing.T) {
+	for name, take := range map[string]func(path string) error{
+		"a link":      func(path string) error { return os.Symlink("elsewhere", path) },
+		"a FIFO":      func(path string) error { return unix.Mkfifo(path, 0o644) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o755) },
+	} {
+		for _, changed := range []string{"x", "new", "hard"} { // which the restore replaces, removes, and links
+			root, s := openForForgery(t)
+			path := filepath.Join(root, changed)
+			other := filepath.Join(root, "other")
+			if err := errors.Join(os.WriteFile(other, []byte("1"), 0o644), os.Link(other, filepath.Join(root, "hard"))); err != nil {
+				t.Fatal(err)
+			}
+			first, err := s.Create(t.Context(), CreateOptions{})
+			if err == nil {
+				err = errors.Join(os.WriteFile(filepath.Join(root, "x"), []byte("2"), 0o644), os.WriteFile(filepath.Join(root, "new"), nil, 0o644), os.WriteFile(other, []byte("2"), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock, err := s.lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.newRestorer(first.ID, nil)
+			if err == nil {
+				_, err = r.keepPresent(t.Context())
+			}
+			if err = errors.Join(err, os.Remove(path), take(path)); err != nil {
+				t.Fatal(err)
+			}
+			was, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.complete(); !errors.Is(err, ErrIncomplete) {
+				t.Errorf("%s in place of %s: %v", name, changed, err)
+			}
+			if now, err := os.Lstat(path); err != nil || !os.SameFile(was, now) {
+				t.Errorf("%s in place of %s is gone: %v", name, changed, err)
+			}
+			unlock()
+		}
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // List returns the checkpoints, the oldest first, without LeftOut and Moving. Manifests that are damaged are left out.
@@ -36,11 +34,11 @@ func (s *Store) list() ([]Checkpoint, error) {
 			continue
 		}
 		m, err := s.manifest(id)
-		if isLack(err) { // what it has must not go for that
-			return nil, err
-		}
-		if err != nil {
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) {
 			continue
+		}
+		if err != nil { // it may pass, and what the checkpoint has must not go for it
+			return nil, fmt.Errorf("reading checkpoint %.12s: %w", id, err)
 		}
 		c := m.describe(id)
 		c.LeftOut, c.Moving = nil, nil
@@ -50,16 +48,6 @@ func (s *Store) list() ([]Checkpoint, error) {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(string(a.ID), string(b.ID)))
 	})
 	return list, nil
-}
-
-// isLack reports whether an error tells of a lack that passes, or of the disk, and nothing of the file.
-func isLack(err error) bool {
-	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO} {
-		if errors.Is(err, lack) {
-			return true
-		}
-	}
-	return false
 }
 
 // maxManifests bounds how many files are read among the manifests: many times what a store keeps.

@@ -70,7 +70,7 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	}
 	_, sound := s.readIndex()
 	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: newWalk(), needed: map[Hash]*need{}, forget: s.objects.packs.use()}
-	s.boundVolume()
+	s.boundVolume(ctx)
 	s.underway.mu.Lock()
 	if s.underway.received == nil {
 		s.underway.received = map[*Receiver]struct{}{}
@@ -216,7 +216,8 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 		return c, false, noSpace(err)
 	}
 	r.committed = true
-	return m.describe(r.id), true, r.s.limit(ctx, r.id)
+	_ = r.s.limit(ctx, r.id) // as in Create
+	return m.describe(r.id), true, nil
 }
 
 // lookAgain finds out which objects are not there any more.

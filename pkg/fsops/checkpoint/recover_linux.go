@@ -82,11 +82,11 @@ func (s *Store) recover(ctx context.Context) error {
 	for _, p := range j.Paths {
 		paths = append(paths, string(p))
 	}
-	err = s.resume(ctx, j.Target, paths)
+	err = s.resume(ctx, j, j.Target, paths)
 	if err == nil || errors.Is(err, ErrIncomplete) {
 		return err
 	}
-	if undoErr := s.resume(ctx, j.Before, paths); undoErr != nil {
+	if undoErr := s.resume(ctx, j, j.Before, paths); undoErr != nil {
 		if errors.Is(undoErr, ErrIncomplete) {
 			return undoErr
 		}
@@ -97,7 +97,7 @@ func (s *Store) recover(ctx context.Context) error {
 
 // resume brings the tree from anywhere between two states to one of them. The journal stays what it is, so that it can
 // be cut off in turn. It needs no room in the store, which may be what cut the restore off.
-func (s *Store) resume(ctx context.Context, id ID, paths []string) error {
+func (s *Store) resume(ctx context.Context, j *journal, id ID, paths []string) error {
 	r, err := s.newRestorer(id, paths)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Store) resume(ctx context.Context, id ID, paths []string) error {
 	}
 	defer done()
 	r.objects, r.present = objects, present
-	if err := r.check(ctx); err != nil {
+	if err := errors.Join(r.findUnkept(ctx, j.Before), r.check(ctx)); err != nil {
 		return err
 	}
 	if len(r.unstored) > 0 {

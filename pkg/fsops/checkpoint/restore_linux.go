@@ -103,6 +103,8 @@ type restorer struct {
 	leftOut map[string]bool
 	// unstored are the files that are to go and that no checkpoint has.
 	unstored map[string]bool
+	// unkept has the paths at which the checkpoint of before has something else. It is nil once that is of what is there.
+	unkept map[Hash]bool
 	links    []link
 	// linkBytes is about what links takes.
 	linkBytes int
@@ -163,7 +165,7 @@ func (r *restorer) keepPresent(ctx context.Context) (Checkpoint, error) {
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
-	r.objects, r.present = r.s.objects, present
+	r.objects, r.present, r.unkept = r.s.objects, present, nil
 	return c, nil
 }
 
@@ -171,16 +173,55 @@ func (r *restorer) keepPresent(ctx context.Context) (Checkpoint, error) {
 func (r *restorer) check(ctx context.Context) error {
 	clear(r.unstored)
 	return r.objects.compare(ctx, r.present.tree, r.target.root().hash, func(path string, a, b *entry) error {
-		if !r.scope.covers(path) {
+		if !r.covers(path) {
 			return nil
 		}
-		if a != nil && a.kind == regular && (b == nil || !sameContent(a, b)) && !r.s.objects.has(a.hash) {
+		if r.wouldLose(path, a, b) {
 			r.unstored[path] = true
 		}
 		if b != nil && b.kind == regular && (a == nil || a.kind != regular || a.hash != b.hash) {
 			if err := r.s.objects.check(b.hash); err != nil {
 				return fmt.Errorf("%q: %w", path, err)
 			}
+		}
+		return nil
+	})
+}
+
+// covers reports whether the restore may change a path: also what an earlier one that was cut off has staged anywhere.
+func (r *restorer) covers(path string) bool {
+	return r.scope.covers(path) || isStaged(path[strings.LastIndexByte(path, '/')+1:])
+}
+
+// wouldLose reports whether no checkpoint has what is at a path, where the restore puts something else.
+func (r *restorer) wouldLose(path string, a, b *entry) bool {
+	switch {
+	case a == nil || b != nil && sameContent(a, b):
+		return false
+	case a.kind == regular && !r.s.objects.has(a.hash):
+		return true
+	case a.kind == directory && b != nil && b.kind == directory:
+		return false
+	case a.kind == regular && !r.scope.covers(path): // what was staged is also elsewhere, if it is known
+		return false
+	}
+	return r.unkept[pathKey(path)]
+}
+
+// findUnkept finds out what the checkpoint of before lacks of what is there, where none was made just now.
+func (r *restorer) findUnkept(ctx context.Context, before ID) error {
+	m, err := r.s.manifest(before)
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	was := Hash{}
+	if err == nil {
+		was = m.root().hash
+	}
+	r.unkept = map[Hash]bool{}
+	return r.objects.compare(ctx, r.present.tree, was, func(path string, a, b *entry) error {
+		if a != nil && (b == nil || !sameContent(a, b)) {
+			r.unkept[pathKey(path)] = true
 		}
 		return nil
 	})

@@ -340,6 +340,46 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 	}
 }
 
+// Not only contents may be in no checkpoint: so may links, directories, FIFOs, and further files of a content.
+func TestRecoveryKeepsAllThatNoCheckpointHas(t *testing.T) {
+	root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
+	target := create(t, s)
+	journal := fmt.Sprintf(`{"target":%q,"before":%q}`, target.ID, target.ID)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store", "journal"), []byte(journal), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(root, name) }
+	made := map[string]error{
+		"link": os.Symlink("x", at("link")), "directory": os.Mkdir(at("directory"), 0o755), "fifo": unix.Mkfifo(at("fifo"), 0o644),
+		"copy": os.WriteFile(at("copy"), []byte("1"), 0o644), "hard": os.Link(at("a"), at("hard")),
+	}
+	for name, err := range made {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name := range made {
+		if _, err := os.Lstat(at(name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if _, err := s.Restore(t.Context(), list[1].ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name := range made {
+		if _, err := os.Lstat(at(name)); err != nil {
+			t.Errorf("%s is lost: %v", name, err)
+		}
+	}
+}
+
 // A restore that has no room for a file names it, and restores the others.
 func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
 	dir := smallDisk(t, "size=16m")

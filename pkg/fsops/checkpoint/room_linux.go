@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -16,7 +13,7 @@ import (
 
 // scanInRoom scans the tree. While there is no room, it has some made, and scans again.
 func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, makeRoom func(context.Context) (bool, error)) (*found, error) {
-	s.boundVolume()
+	s.boundVolume(ctx)
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }
 	for next := collect; ; next = makeRoom {
@@ -46,36 +43,60 @@ func noRoom(err error) error {
 // boundVolume bounds the store by what the volume may hold, if the file system does not. A pod that has more on the
 // node's disk than it may is evicted, and loses all of it. What the tree has is counted once for each checkpoint, and only for
 // one that writes much.
-func (s *Store) boundVolume() {
+func (s *Store) boundVolume(ctx context.Context) {
 	if s.opts.Volume <= 0 {
 		return
 	}
-	tree := sync.OnceValue(func() int64 { return diskUse(s.root) })
+	tree := sync.OnceValue(func() int64 { return diskUse(ctx, s.root) })
 	s.objects.beside = func() int64 { return max(0, s.opts.Volume-tree()-s.objects.used.Load()) }
 }
 
-// diskUse returns how many bytes the files below a directory have on the disk, as far as it can be told. It
-// counts a file once for each of its names.
-func diskUse(dir string) (bytes int64) {
-	root, err := os.OpenRoot(dir)
+// diskUse returns how many bytes the files below a directory have on the disk, as far as it can be told until ctx ends.
+// It counts a file once for each of its names.
+func diskUse(ctx context.Context, dir string) int64 {
+	fd, err := openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return 0
 	}
-	defer root.Close()
-	entries := 0
-	_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
-		if entries++; entries > maxEntries {
-			return fs.SkipAll
+	u := usage{ctx: ctx, buf: make([]byte, 32<<10)}
+	u.add(fd, 0)
+	return u.bytes
+}
+
+// A usage is what was counted so far.
+type usage struct {
+	ctx     context.Context
+	buf     []byte
+	bytes   int64
+	entries int
+}
+
+// add adds what is in a directory, and closes it.
+func (u *usage) add(fd, depth int) {
+	defer unix.Close(fd)
+	for u.ctx.Err() == nil && u.entries <= maxEntries {
+		n, err := unix.ReadDirent(fd, u.buf)
+		if n <= 0 || err != nil {
+			return // it counts what it can
 		}
-		if err != nil {
-			return nil // it counts what it can
+		_, _, names := unix.ParseDirent(u.buf[:n], -1, nil)
+		u.entries += len(names)
+		for _, name := range names {
+			u.addFile(fd, name, depth)
 		}
-		if info, err := d.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				bytes += st.Blocks * 512
-			}
-		}
-		return nil
-	})
-	return bytes
+	}
+}
+
+func (u *usage) addFile(dir int, name string, depth int) {
+	var st unix.Statx_t
+	if statx(dir, name, &st) != nil {
+		return
+	}
+	u.bytes += int64(st.Blocks) * 512
+	if kindOf(uint32(st.Mode)) != directory || depth >= maxDepth {
+		return
+	}
+	if fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW); err == nil {
+		u.add(fd, depth+1)
+	}
 }

@@ -36,7 +36,7 @@ func (r *restorer) entry(fd int, path, name string, ea, eb *entry) error {
 	if ea != nil && eb != nil && same(ea, eb) {
 		return nil
 	}
-	covered := r.scope.covers(path) || isStaged(name)
+	covered := r.covers(path)
 	if !covered && !bDir {
 		return nil
 	}
