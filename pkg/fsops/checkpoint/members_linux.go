@@ -11,17 +11,19 @@ type walk struct {
 
 	todoTrees, todoFiles []Hash
 	top                  *treeNode
+	memory               int64 // what a scan would take for the directories that were read
 }
 
 // A treeNode is a directory's object.
 type treeNode struct {
-	depth    int // at which it was found first
-	entries  int // in it; -1 until it was read
+	depth    int   // at which it was found first
+	memory   int64 // what a scan would take for it; -1 until it was read
 	children []*treeNode
 
-	// height and total are about all that is below it, once they are counted: how deep that is, and how many entries
-	// there are, each as often as it is there.
-	height, total int
+	// height and total are about all that is below it, once they are counted: how deep that is, and what a scan would
+	// take for it, which counts each directory as often as it is there.
+	height int
+	total  int64
 }
 
 func newWalk() *walk {
@@ -42,7 +44,7 @@ func (w *walk) dir(h Hash, depth int) (*treeNode, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: it is more than %d directories deep", ErrTooLarge, maxDepth)
 	}
-	n := &treeNode{depth: depth, entries: -1, total: -1}
+	n := &treeNode{depth: depth, memory: -1, total: -1}
 	w.trees[h] = n
 	w.todoTrees = append(w.todoTrees, h)
 	return n, nil
@@ -65,7 +67,7 @@ func (w *walk) next() (h Hash, isTree bool) {
 // read reports whether the text of a directory was taken.
 func (w *walk) read(h Hash) bool {
 	n := w.trees[h]
-	return n != nil && n.entries >= 0
+	return n != nil && n.memory >= 0
 }
 
 // names reports whether an object is one of the checkpoint's, as far as that is known.
@@ -80,10 +82,12 @@ func (w *walk) tree(h Hash, text []byte) error {
 		return nil
 	}
 	n := w.trees[h]
-	n.entries = 0
+	n.memory = 0
 	return eachEntry(text, func(e *entry) error {
-		if n.entries++; n.entries > maxEntries {
-			return fmt.Errorf("%w: more than %d files", ErrTooLarge, maxEntries)
+		takes := int64(entryMemory + len(e.name) + len(e.target))
+		n.memory += takes
+		if w.memory += takes; w.memory > maxMemory {
+			return errTooMany
 		}
 		switch e.kind {
 		case directory:
@@ -96,12 +100,12 @@ func (w *walk) tree(h Hash, text []byte) error {
 				w.todoFiles = append(w.todoFiles, e.hash)
 			}
 		}
-		if len(w.trees)+len(w.files) > maxEntries {
-			return fmt.Errorf("%w: more than %d files", ErrTooLarge, maxEntries)
-		}
 		return nil
 	})
 }
+
+// errTooMany says that a checkpoint has more than one can be made of.
+var errTooMany = fmt.Errorf("%w: its files with their names take more than %d MiB of memory", ErrTooLarge, maxMemory>>20)
 
 // check returns an error if what was found is beyond the bounds of a tree: directories may be in several places.
 func (w *walk) check() error {
@@ -110,21 +114,21 @@ func (w *walk) check() error {
 }
 
 // count counts what is in a directory and below it.
-func (w *walk) count(n *treeNode, depth int) (total int, err error) {
+func (w *walk) count(n *treeNode, depth int) (total int64, err error) {
 	if n.total >= 0 && depth+n.height <= maxDepth {
 		return n.total, nil
 	}
 	if depth > maxDepth || n.total >= 0 {
 		return 0, fmt.Errorf("%w: it is more than %d directories deep", ErrTooLarge, maxDepth)
 	}
-	total = n.entries
+	total = n.memory
 	for _, child := range n.children {
 		below, err := w.count(child, depth+1)
 		if err != nil {
 			return 0, err
 		}
-		if total += below; total > maxEntries {
-			return 0, fmt.Errorf("%w: more than %d files", ErrTooLarge, maxEntries)
+		if total += below; total > maxMemory {
+			return 0, errTooMany
 		}
 		n.height = max(n.height, child.height+1)
 	}

@@ -130,9 +130,6 @@ func (p *packs) load() error {
 		p.all = append(p.all, k)
 		p.learn(uint32(len(p.all)-1), list)
 	}
-	if p.next > maxNumber {
-		return fmt.Errorf("%w: the numbers of packs are used up", ErrTooLarge)
-	}
 	p.loaded = true
 	return nil
 }
@@ -152,7 +149,7 @@ func splitLength(record []byte) (length uint32, how byte) {
 	return n >> 1, byte(n & 1)
 }
 
-// maxNumber bounds the numbers of packs, which start at 1.
+// maxNumber bounds the numbers of packs, which start at 1. What has a larger one was forged, and counts for nothing.
 const maxNumber = 1 << 60
 
 func packName(number uint64) string { return fmt.Sprintf("%016x", number) }
@@ -161,7 +158,7 @@ func packName(number uint64) string { return fmt.Sprintf("%016x", number) }
 func (p *packs) numbers() (list []uint64, err error) {
 	names, err := namesIn(p.dir, maxPacks)
 	for _, name := range names {
-		if n, err := strconv.ParseUint(name, 16, 63); err == nil && packName(n) == name {
+		if n, err := strconv.ParseUint(name, 16, 63); err == nil && packName(n) == name && n < maxNumber {
 			list = append(list, n)
 		}
 	}

@@ -105,7 +105,7 @@ type restorer struct {
 	unstored map[string]bool
 	// unkept has the paths at which the checkpoint of before has something else. It is nil once that is of what is there.
 	unkept map[Hash]bool
-	links    []link
+	links  []link
 	// linkBytes is about what links takes.
 	linkBytes int
 	// again are the paths of files with several names whose first name was made anew.

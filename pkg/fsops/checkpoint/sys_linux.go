@@ -50,8 +50,11 @@ func readlink(dir int, name string) (string, error) {
 // no link. What is no regular file is ErrCorrupt.
 func openRegular(path string) (*os.File, int64, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
+	switch {
+	case errors.Is(err, unix.ELOOP):
 		err = fmt.Errorf("%w: %s is a link", ErrCorrupt, filepath.Base(path))
+	case errors.Is(err, unix.ENXIO):
+		err = fmt.Errorf("%w: %s is a socket", ErrCorrupt, filepath.Base(path))
 	}
 	if err != nil {
 		return nil, 0, err
