@@ -32,6 +32,7 @@ type schema struct {
 	Ref        string `json:"$ref"`
 	Example    any
 	Format     string
+	Pattern    string
 	Enum       []any
 	Minimum    *float64
 	Items      *schema
@@ -67,6 +68,8 @@ func (d document) valueOf(s schema) any {
 		return s.Example
 	case s.Format == "date-time":
 		return "2100-01-01T00:00:00Z"
+	case s.Pattern == "^[0-9a-f]{64}$":
+		return strings.Repeat("0", 64)
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	case strings.Contains(kind, "array"):

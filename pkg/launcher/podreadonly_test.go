@@ -24,7 +24,9 @@ func layoutOf(t *testing.T, spec *Spec) layout {
 	c := pod.Containers[0]
 	l := layout{Agent: c.Command, Mounts: map[string]string{}}
 	for _, m := range c.VolumeMounts {
-		l.Mounts[m.MountPath] = m.Name + map[bool]string{true: " ro"}[m.ReadOnly]
+		if m.MountPath != storeAt { // see podfiles.go
+			l.Mounts[m.MountPath] = m.Name + map[bool]string{true: " ro"}[m.ReadOnly]
+		}
 	}
 	for _, v := range pod.Volumes {
 		l.Volumes = append(l.Volumes, v.Name)
