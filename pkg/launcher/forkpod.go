@@ -35,7 +35,8 @@ func (k *Kubernetes) SpecOf(ctx context.Context, id string) (Spec, error) {
 }
 
 // specOf returns the Spec that a pod was made from, as its annotations say. Others may have changed them, to have this
-// identity make a pod that they may not. So they count only if the pod itself is like that.
+// identity make a pod that they may not. So they count only if the pod itself has the account, volumes and variables that
+// they ask for. Its image, profile and confinement are what they say.
 func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 	var made traits
 	if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made); err != nil {
@@ -67,6 +68,9 @@ func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 // admitted says that the cluster has completed the pod.
 func reachOf(pod *corev1.Pod, admitted bool) map[string]bool {
 	reach := map[string]bool{"account " + cmp.Or(pod.Spec.ServiceAccountName, "default"): true}
+	if token := pod.Spec.AutomountServiceAccountToken; token == nil || *token {
+		reach["a token of its account"] = true
+	}
 	for _, v := range pod.Spec.Volumes {
 		switch source := v.VolumeSource; {
 		case v.Name == workspaceName || source.EmptyDir != nil:
