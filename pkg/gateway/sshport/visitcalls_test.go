@@ -58,7 +58,7 @@ func TestPiecesOfADeedTakeOfTheRate(t *testing.T) {
 func TestPiecesOfADeedThatOwesWaitForItsPayment(t *testing.T) {
 	t.Parallel()
 	for what, rate := range map[string]string{
-		"they wait": "0.05", // a payment is in reach, by a call that is not given up
+		"they wait": "0.035", // a payment is in reach of a call that is not given up, and far from these
 		"they fail": "0.001",
 	} {
 		t.Run(what, func(t *testing.T) {
