@@ -199,3 +199,17 @@ func TestWhatTookAFilesPlaceStays(t *testing.T) {
 		}
 	}
 }
+
+// Many directories may name one that is empty: each is small to send, and together they take memory without end.
+func TestWhatArrivesTakesNoMoreThanAScan(t *testing.T) {
+	top, child := Hash{1}, Hash{2}
+	text := tree{{name: "a", kind: directory, mode: 0o755, hash: child}}.encode(nil)
+	for _, left := range []int64{entryMemory + 1, entryMemory} {
+		w := newWalk()
+		w.memory = maxMemory - left
+		err := errors.Join(w.root(top), w.tree(top, text))
+		if fits := left > entryMemory; fits && err != nil || !fits && !errors.Is(err, ErrTooLarge) {
+			t.Errorf("with room for %d bytes: %v", left, err)
+		}
+	}
+}
