@@ -1761,7 +1761,7 @@ type CheckpointsClient interface {
 	// removes only what is newer than the checkpoint. Protected paths, what was left out of
 	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
 	// goes on when the caller is gone; if the agent is killed, its next start completes
-	// the restore, or undoes it, before it serves.
+	// the restore, or undoes it; calls that may use files wait for that.
 	Restore(ctx context.Context, in *RestoreCheckpointRequest, opts ...grpc.CallOption) (*RestoreCheckpointResponse, error)
 	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
 	// first request is start. The first responses have the manifest in pieces, whose SHA-256
@@ -1916,7 +1916,7 @@ type CheckpointsServer interface {
 	// removes only what is newer than the checkpoint. Protected paths, what was left out of
 	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
 	// goes on when the caller is gone; if the agent is killed, its next start completes
-	// the restore, or undoes it, before it serves.
+	// the restore, or undoes it; calls that may use files wait for that.
 	Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error)
 	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
 	// first request is start. The first responses have the manifest in pieces, whose SHA-256
