@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -73,14 +74,14 @@ func (m *mcpSessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (m *mcpSessions) serve(w http.ResponseWriter, r *http.Request) error {
 	actOf(r.Context()).is(mcpOperation, "")
-	name, dialect, err := inMCPQuery(r.URL.RawQuery)
+	name, chosen, err := inMCPQuery(r.URL.RawQuery)
 	switch {
 	case fromBrowser(r): // one that was led here by a name of its own, too
 		return errPage
 	case err != nil:
 		return err
 	case r.Method == http.MethodDelete:
-		return m.end(w, r, name, dialect)
+		return m.end(w, r, name, chosen)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "POST, DELETE")
 		return errMCPMethod
@@ -97,7 +98,7 @@ func (m *mcpSessions) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key.dialect = dialect
+	key.toolChoice = chosen
 	s := m.get(key)
 	defer m.release(s)
 	if err := m.check(r.Context(), s); err != nil {
@@ -162,27 +163,38 @@ func parseMCP(body []byte) (m mcpMessage, err error) {
 }
 
 // inMCPQuery returns what the query of a request has: the name of the sandbox, "" for one of the
-// session's own, and the dialect of the tools, "" for the default.
-func inMCPQuery(raw string) (sandbox, dialect string, err error) {
+// session's own, and which tools there are.
+func inMCPQuery(raw string) (sandbox string, chosen toolChoice, err error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return "", "", invalid("the query: %v", err)
+		return "", chosen, invalid("the query: %v", err)
 	}
 	for name, values := range query {
-		if name != "sandbox" && name != "dialect" || len(values) != 1 {
-			return "", "", invalid("the query may only have sandbox and dialect, each once")
+		if !slices.Contains([]string{"sandbox", "dialect", "checkpoint_tools"}, name) || len(values) != 1 {
+			return "", chosen, invalid("the query may only have sandbox, dialect and checkpoint_tools, each once")
 		}
 	}
 	if query.Has("sandbox") {
 		if err := CheckName(query.Get("sandbox")); err != nil {
-			return "", "", invalid("%v", err)
+			return "", chosen, invalid("%v", err)
 		}
 	}
-	dialect = query.Get("dialect")
-	if query.Has("dialect") && !slices.Contains(tools.Dialects(), dialect) {
-		return "", "", invalid("there is no dialect %q of the tools; the dialects are %s", dialect, strings.Join(tools.Dialects(), ", "))
+	chosen, err = toolsIn(query)
+	return query.Get("sandbox"), chosen, err
+}
+
+// toolsIn returns which tools a query asks for.
+func toolsIn(query url.Values) (chosen toolChoice, err error) {
+	chosen.dialect = query.Get("dialect")
+	if query.Has("dialect") && !slices.Contains(tools.Dialects(), chosen.dialect) {
+		return chosen, invalid("there is no dialect %q of the tools; the dialects are %s", chosen.dialect, strings.Join(tools.Dialects(), ", "))
 	}
-	return query.Get("sandbox"), dialect, nil
+	if query.Has("checkpoint_tools") {
+		if chosen.checkpoints, err = strconv.ParseBool(query.Get("checkpoint_tools")); err != nil {
+			return chosen, invalid("checkpoint_tools must be true or false")
+		}
+	}
+	return chosen, nil
 }
 
 // serverOf returns the SDK's server for a request.

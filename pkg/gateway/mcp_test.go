@@ -160,7 +160,8 @@ func TestMCPSpeaksTheDialectThatItsURLNames(t *testing.T) {
 		"?dialect=klingon":                   "there is no dialect .*klingon.* of the tools; the dialects are podagent, claude-code",
 		"?dialect=":                          "there is no dialect",
 		"?dialect=podagent&dialect=podagent": "each once",
-		"?language=klingon":                  "may only have sandbox and dialect",
+		"?language=klingon":                  "may only have sandbox, dialect and checkpoint_tools, each once",
+		"?checkpoint_tools=":                 "checkpoint_tools must be true or false",
 	} {
 		if r := d.message("a", query, initialize); r.StatusCode != 422 || !regexp.MustCompile(want).MatchString(r.text) {
 			t.Errorf("%s: %d %s", query, r.StatusCode, r.text)

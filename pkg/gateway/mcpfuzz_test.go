@@ -40,6 +40,7 @@ func FuzzMCP(f *testing.F) {
 	f.Add("POST", uint8(5), "1-a-0", "sandbox=other.job-1", uint8(0), "", []byte(call("Glob", `{"pattern":"**","limit":1e99}`)), []byte(nil))
 	f.Add("DELETE", uint8(2), "", "", uint8(0), "", []byte(call("Edit", `{"path":"x","old_text":"","new_text":null}`)), []byte(list))
 	f.Add("DELETE", uint8(1), "", "sandbox=job-1", uint8(0), "", []byte(nil), []byte(call("Bash", `{"command":"x","run_in_background":true}`)))
+	f.Add("POST", uint8(1), "", "sandbox=job-1&checkpoint_tools=true", uint8(0), "", []byte(call("Restore", `{"id":[],"paths":"x"}`)), []byte(call("Diff", `{"from":"0","to":null}`)))
 	f.Add("GET", uint8(1), "", "sandbox=%zz", uint8(5), "1_0", []byte(nil), []byte(read))
 	f.Add("POST", uint8(0), "", "sandbox=job-1&sandbox=%00", uint8(4), "http://gateway", []byte(list), []byte(nil))
 	f.Add("POST", uint8(1), "", "sandbox=job-1", uint8(6), "tools/call", []byte(list+list), []byte(`{"method":"ping","jsonrpc":"2.0","id":{"a":1},"method":"tools/list","METHOD":null}`))

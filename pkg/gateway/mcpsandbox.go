@@ -137,7 +137,7 @@ func (m *mcpSessions) ownBody(policy *Policy) (body NewSandbox) {
 }
 
 // end ends a session, as its client asks for.
-func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name, dialect string) error {
+func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name string, chosen toolChoice) error {
 	key, err := mcpKeyOf(w, r, name, "")
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (m *mcpSessions) end(w http.ResponseWriter, r *http.Request, name, dialect 
 	if key.id == "" {
 		return errSessionEnd
 	}
-	key.dialect = dialect
+	key.toolChoice = chosen
 	actOf(r.Context()).is(mcpOperation+"/end", key.sandbox)
 	if err := begin(r.Context(), Detail{}); err != nil {
 		return err
@@ -223,14 +223,31 @@ func (s *mcpSession) doing(r mcp.Request) (operation string, d Detail) {
 		return mcpOperation + "/" + mcpRead, d
 	case *mcp.CallToolParamsRaw:
 		if slices.ContainsFunc(s.tools.Specs(), func(tool tools.Spec) bool { return tool.Name == params.Name }) {
-			return mcpOperation + "/" + params.Name, detailOfTool(params.Arguments)
+			return mcpOperation + "/" + params.Name, detailOfTool(params.Name, params.Arguments)
 		}
 	}
 	return "", d
 }
 
 // detailOfTool returns what the input of a tool of package tools names.
-func detailOfTool(input json.RawMessage) (d Detail) {
+func detailOfTool(tool string, input json.RawMessage) Detail {
+	switch tool {
+	case "Checkpoint", "Diff", "Restore":
+		return detailOfCheckpoint(input)
+	}
+	return detailOfCoding(input)
+}
+
+func detailOfCheckpoint(input json.RawMessage) Detail {
+	var in struct {
+		Name, ID, From, To string
+		Paths              []string
+	}
+	_ = json.Unmarshal(input, &in) // what is of another type, the tool refuses
+	return Detail{Args: texts([]byte(in.Name), []byte(in.ID), []byte(in.From), []byte(in.To)), Paths: in.Paths}
+}
+
+func detailOfCoding(input json.RawMessage) (d Detail) {
 	var in struct {
 		Command, Path, Cwd, Pattern, ID string
 		FilePath                        string `json:"file_path"` // in the dialect claude-code

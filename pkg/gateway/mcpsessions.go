@@ -27,8 +27,21 @@ type mcpKey struct {
 	caller  Caller
 	sandbox string // its name; "" without an id, for a sandbox of the session's own
 	own     bool   // the sandbox is the session's own
-	dialect string // of the tools; "" for the default
 	id      string // "" for messages without one, which a sandbox that is named does not need
+	toolChoice
+}
+
+// toolChoice says which tools a session has.
+type toolChoice struct {
+	dialect     string // "" for the default
+	checkpoints bool   // those of checkpoints, too
+}
+
+func (c toolChoice) list() []tools.Tool {
+	if c.checkpoints {
+		return append(tools.Coding(), tools.Checkpointing()...)
+	}
+	return tools.Coding()
 }
 
 // mcpKeyOf returns the session that a request is of. A session begins with a new id.
@@ -123,7 +136,7 @@ func (m *mcpSessions) get(key mcpKey) *mcpSession {
 	s := m.enter(key)
 	s.once.Do(func() {
 		sandbox := &launcher.Sandbox{Client: podapi.Deferred(clientIn, func() error { return nil })}
-		s.tools = tools.New(sandbox, tools.Options{Dialect: s.dialect}, tools.Coding()...)
+		s.tools = tools.New(sandbox, tools.Options{Dialect: s.dialect}, s.toolChoice.list()...)
 		var versions []string
 		if s.own {
 			versions = withSessions()
