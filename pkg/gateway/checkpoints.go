@@ -23,19 +23,18 @@ func (g *Gateway) checkpointOperations() {
 	register(g, http.MethodGet, checkpoints, "list-checkpoints", "List the checkpoints, the oldest first", g.listCheckpoints)
 	register(g, http.MethodDelete, one, "delete-checkpoint", "Remove a checkpoint, and what only it has", g.deleteCheckpoint)
 	register(g, http.MethodPost, one+"/restore", "restore-checkpoint", "Make the files in the workdir what they were in a checkpoint", g.restoreCheckpoint)
-	id := param("path", "checkpoint", huma.TypeString, checkpointDoc)
-	id.Required, id.Schema.Pattern = true, checkpointPattern
 	g.rawWith(huma.Operation{
 		OperationID: "diff-checkpoint", Method: http.MethodGet, Path: one + "/diff", Summary: "Show how the files differ from a checkpoint",
 		Description: "It compares with what is in the workdir now, or with another checkpoint. The answer comes in lines. " + linesDoc +
 			"A comparison that fails after the first line is cut off, without one of type end.",
 		Parameters: []*huma.Param{
-			id,
+			checkpointParam(),
 			param("query", "to", huma.TypeString, "the id of the checkpoint to compare it with: the files as they are now unless said otherwise"),
 			param("query", "text", huma.TypeBoolean, "with unified diffs of text"),
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "a line for each path that differs, and one at the end", Content: g.lineOf(reflect.TypeFor[DiffLine]())}},
 	}, (*rawCall).readComparison, (*rawCall).diffCheckpoint)
+	g.checkpointFileOperations()
 }
 
 const (

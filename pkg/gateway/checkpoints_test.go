@@ -103,6 +103,8 @@ func TestCallsAboutCheckpointsAreAudited(t *testing.T) {
 	d.walk(
 		step{method: http.MethodGet, path: "~/checkpoints/" + id + "/diff?to=" + id, status: 200},
 		step{method: http.MethodPost, path: "~/checkpoints/" + id + "/restore", body: `{"paths": ["a"]}`, status: 200},
+		step{method: http.MethodGet, path: "~/checkpoints/" + id + "/export", status: 200},
+		step{method: http.MethodPost, path: "~/checkpoints/import", body: "x", status: 422},
 		step{method: http.MethodDelete, path: "~/checkpoints/" + id, status: 204},
 	)
 	w.mu.Lock()
@@ -116,6 +118,8 @@ func TestCallsAboutCheckpointsAreAudited(t *testing.T) {
 		"diff-checkpoint":    {Args: []string{id, id}},
 		"restore-checkpoint": {Args: []string{id}, Paths: []string{"a"}},
 		"delete-checkpoint":  {Args: []string{id}},
+		"export-checkpoint":  {Args: []string{id}},
+		"import-checkpoint":  {},
 	} {
 		if got := told[operation]; !slices.Equal(got.Args, want.Args) || !slices.Equal(got.Paths, want.Paths) || got.Sandbox != "job-1" {
 			t.Errorf("of %s it has %+v", operation, got)

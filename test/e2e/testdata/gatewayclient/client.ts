@@ -160,8 +160,14 @@ async function checkpoints() {
   assert.equal(await want(200, client.GET("/api/v1/sandboxes/{id}/files", { params: { path, query: { path: "e/c" } }, parseAs: "text" })), "one\nthree\n");
   const known = await want(200, client.GET(list, { params: { path } }));
   assert.deepEqual(known.checkpoints.map((c) => c.id), [made.id, restored.before.id]);
+  const file = await want(200, client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
   await want(204, client.DELETE(`${list}/{checkpoint}`, one));
   await refused(404, "not_exist", client.DELETE(`${list}/{checkpoint}`, one));
+  await refused(404, "not_exist", client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
+  const again = await want(200, client.POST(`${list}/import`, { params: { path }, body: file, ...bytes }));
+  assert.deepEqual([again.id, again.name], [made.id, "first"]);
+  await refused(422, "checksum", client.POST(`${list}/import`, { params: { path }, body: file.slice(0, file.size - 1), ...bytes }));
+  await refused(422, "invalid", client.POST(`${list}/import`, { params: { path }, body: new Blob(["x"]), ...bytes }));
 }
 
 async function searches() {
