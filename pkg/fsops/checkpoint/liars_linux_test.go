@@ -92,6 +92,52 @@ func TestForgedDirectoriesOfASourceAreRefused(t *testing.T) {
 	}
 }
 
+// Nobody gets by a transfer what another checkpoint has, or a file that another one has in its place.
+func TestSenderSendsObjectsOfItsCheckpointAlone(t *testing.T) {
+	root, from := openForForgery(t)
+	deep := filepath.Join(root, "d", "e")
+	if err := errors.Join(os.MkdirAll(deep, 0o755), os.WriteFile(filepath.Join(deep, "f"), []byte("first"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	var points []Checkpoint
+	for _, text := range []string{"second", "third"} {
+		c, err := from.Create(t.Context(), CreateOptions{})
+		if err = errors.Join(err, os.WriteFile(filepath.Join(deep, "f"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		points = append(points, c)
+	}
+	for _, test := range []struct {
+		of, object string
+		want       error
+	}{
+		{"first", "first", nil}, // though its directories were not asked for
+		{"first", "second", ErrNotFound},
+		{"second", "first", ErrNotFound},
+		{"second", "second", nil},
+		{"second", "in no checkpoint", ErrNotFound},
+	} {
+		id := points[0].ID
+		if test.of == "second" {
+			id = points[1].ID
+		}
+		x, err := from.Send(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := ""
+		send := func(parts []Part) error {
+			sent += string(parts[0].Data)
+			return nil
+		}
+		err = x.Objects(t.Context(), []Hash{sha256.Sum256([]byte(test.object))}, send)
+		x.Close()
+		if !errors.Is(err, test.want) || (sent == test.object) != (err == nil) {
+			t.Errorf("%q of the checkpoint with %q: %q, %v", test.object, test.of, sent, err)
+		}
+	}
+}
+
 // What has arrived when a transfer is cut is not sent again, and goes when it is not needed.
 func TestTransferThatIsCutGoesOn(t *testing.T) {
 	root, from := openForForgery(t)

@@ -40,6 +40,7 @@ type Sender struct {
 	s        *Store
 	manifest []byte
 	root     Hash
+	walk     *walk // what is known of what the checkpoint has
 	forget   func() // what is known of the packs
 	buf      []byte
 }
@@ -55,7 +56,11 @@ func (s *Store) Send(ctx context.Context, id ID) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sending checkpoint %.12s: %w", id, err)
 	}
-	x := &Sender{s: s, manifest: text, root: m.root().hash, forget: s.objects.packs.use()}
+	x := &Sender{s: s, manifest: text, root: m.root().hash, walk: newWalk()}
+	if err := x.walk.root(x.root); err != nil {
+		return nil, err
+	}
+	x.forget = s.objects.packs.use()
 	s.underway.mu.Lock()
 	defer s.underway.mu.Unlock()
 	if s.underway.sent == nil {
@@ -88,16 +93,41 @@ func (x *Sender) batch(send func([]Part) error) *batch {
 	return &batch{x: x, send: send, buf: make([]byte, 0, PartSize)}
 }
 
-// Objects sends objects, in this order. The parts are valid until send returns. Objects that the store lacks, or that are
-// not as they were stored, are [ErrCorrupt]; their content is not compared with the hash, which the receiver does.
+// Objects sends objects of the checkpoint, in this order. The parts are valid until send returns. An object that is not
+// the checkpoint's is [ErrNotFound]. One that the store lacks, or that is not as it was stored, is [ErrCorrupt]; its content
+// is not compared with the hash, which the receiver does.
 func (x *Sender) Objects(ctx context.Context, objects []Hash, send func([]Part) error) error {
 	b := x.batch(send)
 	for _, h := range objects {
-		if err := b.add(ctx, h); err != nil {
+		err := x.find(ctx, h)
+		if err == nil {
+			err = b.add(ctx, h)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return b.flush()
+}
+
+// find returns an error if the checkpoint does not have an object. It reads directories until one has it: the receiver may
+// know one that was not sent.
+func (x *Sender) find(ctx context.Context, h Hash) error {
+	for !x.walk.names(h) {
+		x.walk.todoFiles = nil // which nobody needs here
+		if x.walk.done() {
+			return fmt.Errorf("%w: it has no object %s", ErrNotFound, h)
+		}
+		dir, _ := x.walk.next()
+		text, err := x.tree(ctx, dir)
+		if err == nil {
+			err = x.walk.tree(dir, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // All sends all objects of the checkpoint, each once, and directories before what is in them.
