@@ -65,9 +65,10 @@ func (c *Checkpoint) stays() bool { return c.Name != "" && !c.Automatic }
 
 // dropOldest drops the older half of the checkpoints without a name, at least one, and reports whether there was any.
 // Those with a name are not dropped for a lack of room: a tree that is too large for the disk would take them all.
-func (s *Store) dropOldest(ctx context.Context) (bool, error) {
+// Neither are those that are needed.
+func (s *Store) dropOldest(ctx context.Context, needed ...ID) (bool, error) {
 	list, err := s.list()
-	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() })
+	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() || slices.Contains(needed, c.ID) })
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

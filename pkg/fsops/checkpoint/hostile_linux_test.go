@@ -2,9 +2,13 @@ package checkpoint_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,31 +43,20 @@ func TestStoreThatWasTamperedWithHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A restore that finds no room does not make some by dropping what it is to restore.
+// A restore that finds no room does not make some by dropping what it is to restore. It names what it would lose.
 func TestRestoreWithoutRoomKeepsItsCheckpoint(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Fatalf("cannot mount tmpfs, for which this test needs root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := smallDisk(t, "size=16m")
 	root := filepath.Join(dir, "tree")
-	sow(t, root, map[string]string{"x": "1"})
+	sow(t, root, map[string]string{"x": "1", "same": "1"})
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
-	junk := make([]byte, 9<<20)
-	for i := range junk {
-		junk[i] = byte(i * i >> 3)
-	}
-	sow(t, root, map[string]string{"x": "2", "junk": string(junk)})
-	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
-		t.Fatalf("restoring: %v", err)
+	sow(t, root, map[string]string{"x": "2", "junk": string(noise(9 << 20))})
+	_, err = s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+	if want := `no checkpoint has "junk", the first of 2 files`; !errors.Is(err, checkpoint.ErrNoRoom) || !strings.Contains(err.Error(), want) {
+		t.Fatalf("restoring: %v, which does not say: %s", err, want)
 	}
 	if err := os.Remove(filepath.Join(root, "junk")); err != nil {
 		t.Fatal(err)
@@ -71,8 +64,56 @@ func TestRestoreWithoutRoomKeepsItsCheckpoint(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"x": "1", "same": "1"}, reap(t, root)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Checkpoints without a name make room for what is there before a restore, but for those that the restore is between.
+func TestRestoreDropsOthersForRoom(t *testing.T) {
+	for name, recovers := range map[string]bool{"restoring": false, "recovering": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := smallDisk(t, "size=16m")
+			root, store, files := filepath.Join(dir, "tree"), filepath.Join(dir, "store"), map[string]string{"x": "1"}
+			sow(t, root, files)
+			s, err := checkpoint.Open(store, root, checkpoint.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := create(t, s)
+			sow(t, root, map[string]string{"x": "2"})
+			before := create(t, s)
+			// Half of the disk: there is no room for the present, unless another checkpoint goes.
+			sow(t, root, map[string]string{"junk": string(noise(5 << 20))})
+			other := create(t, s)
+			sow(t, root, map[string]string{"junk": random(4<<20 + 1<<19)})
+			present := reap(t, root)
+			if recovers {
+				journal := fmt.Sprintf(`{"target":%q,"before":%q}`, target.ID, before.ID)
+				if err := os.WriteFile(filepath.Join(store, "journal"), []byte(journal), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				err = s.Recover(t.Context())
+			} else {
+				_, err = s.Restore(t.Context(), target.ID, checkpoint.RestoreOptions{})
+			}
+			if diff := cmp.Diff(files, reap(t, root)); err != nil || diff != "" {
+				t.Fatalf("%v, %.200s", err, diff)
+			}
+			list, err := s.List(t.Context())
+			if err != nil || len(list) < 2 || list[0].ID != target.ID {
+				t.Fatalf("there are %+v, %v", list, err)
+			}
+			if slices.ContainsFunc(list, func(c checkpoint.Checkpoint) bool { return c.ID == other.ID }) {
+				t.Error("the other one is still there")
+			}
+			if there := slices.ContainsFunc(list, func(c checkpoint.Checkpoint) bool { return c.ID == before.ID }); recovers && !there {
+				t.Error("the state that the recovery may have to go back to is gone")
+			}
+			if _, err := s.Restore(t.Context(), list[len(list)-1].ID, checkpoint.RestoreOptions{}); err != nil || !maps.Equal(reap(t, root), present) {
+				t.Errorf("what was there before is lost: %v", err)
+			}
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID, paths []string) e
 		return err
 	}
 	if len(r.unstored) > 0 {
-		switch c, err := r.keepPresent(ctx); {
+		switch c, err := r.keepPresent(ctx, j.Target, j.Before); {
 		case err == nil:
 			if err := errors.Join(r.check(ctx), r.settle(c.ID)); err != nil {
 				return err

@@ -15,7 +15,8 @@ import (
 )
 
 // Restore makes the tree what it was. It makes a checkpoint of what is there first, so that nothing is lost, and changes
-// only what differs: each file at once, by a rename.
+// only what differs: each file at once, by a rename. For want of room, other checkpoints go as for [Store.Create]; if that
+// does not help, Restore fails with [ErrNoRoom], says what would be lost, and changes nothing.
 //
 // It removes a file that the checkpoint lacks only if the file is newer: if it has been made, changed or renamed since.
 // What the checkpoint left out stays, and so does what opts.Protected of the store names, and what
@@ -50,8 +51,8 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err != nil {
 		return done, err
 	}
-	if done.Before, err = r.keepPresent(ctx); err != nil {
-		return done, err
+	if done.Before, err = r.keepPresent(ctx, id); err != nil {
+		return done, r.withLost(ctx, err)
 	}
 	if err := r.check(ctx); err != nil {
 		if errors.Is(err, ErrCorrupt) {
@@ -65,7 +66,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		if err := removeAny(s.path(indexFile)); err != nil {
 			return done, err
 		}
-		if done.Before, err = r.keepPresent(ctx); err != nil {
+		if done.Before, err = r.keepPresent(ctx, id, done.Before.ID); err != nil {
 			return done, err
 		}
 		if err := r.check(ctx); err != nil {
@@ -158,15 +159,42 @@ func (r *restorer) addLink(l link) error {
 	return nil
 }
 
-// keepPresent makes a checkpoint of what is there.
-func (r *restorer) keepPresent(ctx context.Context) (Checkpoint, error) {
-	// Room is not to be made by dropping what is to be restored.
-	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, func(context.Context) (bool, error) { return false, nil })
+// keepPresent makes a checkpoint of what is there. The needed checkpoints do not go to make room for it: those that the
+// restore is between.
+func (r *restorer) keepPresent(ctx context.Context, needed ...ID) (Checkpoint, error) {
+	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, needed...)
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
 	r.objects, r.present, r.unkept = r.s.objects, present, nil
 	return c, nil
+}
+
+// withLost adds to the error of keepPresent, if there was no room, which files no checkpoint has that the restore would
+// change, and what helps.
+func (r *restorer) withLost(ctx context.Context, err error) error {
+	if !isNoRoom(err) {
+		return err
+	}
+	objects, present, done, lookErr := r.s.look(ctx, r.exclude)
+	if lookErr != nil {
+		return errors.Join(err, lookErr)
+	}
+	defer done()
+	r.objects, r.present = objects, present
+	first, count := "", 0
+	lookErr = objects.compare(ctx, present.tree, r.target.root().hash, func(path string, a, b *entry) error {
+		if r.covers(path) && r.wouldLose(path, a, b) {
+			if count++; count == 1 {
+				first = path
+			}
+		}
+		return nil
+	})
+	if lookErr != nil {
+		return errors.Join(err, lookErr)
+	}
+	return fmt.Errorf("%w; no checkpoint has %.200q, the first of %d files that would be changed: move them away, or remove a checkpoint", err, first, count)
 }
 
 // check returns an error if the store lacks something that the restore needs. It notes what would be lost.

@@ -11,12 +11,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// scanInRoom scans the tree. While there is no room, it has some made, and scans again.
-func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, makeRoom func(context.Context) (bool, error)) (*found, error) {
+// scanInRoom scans the tree. While there is no room, it drops checkpoints that are not needed, and scans again.
+func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, needed []ID) (*found, error) {
 	s.boundVolume(ctx)
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }
-	for next := collect; ; next = makeRoom {
+	drop := func(ctx context.Context) (bool, error) { return s.dropOldest(ctx, needed...) }
+	for next := collect; ; next = drop {
 		found, err := s.store(ctx, exclude)
 		if !isNoRoom(err) {
 			return found, err

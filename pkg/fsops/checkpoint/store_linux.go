@@ -121,7 +121,7 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 		return Checkpoint{}, err
 	}
 	defer unlock()
-	c, _, err := s.create(ctx, opts, s.dropOldest)
+	c, _, err := s.create(ctx, opts)
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint: %w", err)
 	}
@@ -130,9 +130,9 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 	return c, nil
 }
 
-// create is Create for callers that have their turn. If there is no room, makeRoom reports whether it has made some. It
+// create is Create for callers that have their turn, and need some checkpoints, which do not go for a lack of room. It
 // also returns what the scan found.
-func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(context.Context) (bool, error)) (c Checkpoint, f *found, err error) {
+func (s *Store) create(ctx context.Context, opts CreateOptions, needed ...ID) (c Checkpoint, f *found, err error) {
 	if len(opts.Name) > maxName {
 		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
 	}
@@ -144,7 +144,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, makeRoom func(co
 		return c, nil, err
 	}
 	before := s.objects.used.Load()
-	f, err = s.scanInRoom(ctx, exclude, makeRoom)
+	f, err = s.scanInRoom(ctx, exclude, needed)
 	if err != nil {
 		return c, nil, err
 	}
