@@ -13,7 +13,8 @@ import (
 
 // Checkpoint keeps what is in the workdir now, as [checkpoint.Store.Create] does. Keep the id outside of the sandbox:
 // by it you notice (fsops.ErrChecksum) if commands change the checkpoint. A sandbox without a place for it gives
-// [errors.ErrUnsupported], an old agent [ErrVersion], a full disk ENOSPC.
+// [errors.ErrUnsupported], an old agent [ErrVersion], a full disk ENOSPC. EBUSY says that a restore could be neither
+// completed nor undone: see [checkpoint.Store.Restore] for how to decide.
 func (c *Client) Checkpoint(ctx context.Context, opts checkpoint.CreateOptions) (checkpoint.Checkpoint, error) {
 	r, err := c.points.Create(ctx, &pb.CreateCheckpointRequest{Name: opts.Name, Automatic: opts.Automatic, Exclude: toBytes(opts.Exclude)})
 	if err != nil {

@@ -40,6 +40,9 @@ var (
 	ErrNoRoom = errors.New("no room for a checkpoint")
 	// ErrIncomplete says that a restore has left some paths as they were. Restored.Kept has them.
 	ErrIncomplete = errors.New("some files are not as in the checkpoint")
+	// ErrUnfinished says that a restore could be neither completed nor undone, and that nobody has decided yet what the
+	// tree is to be.
+	ErrUnfinished = errors.New("a restore could be neither completed nor undone")
 )
 
 // Hash is the SHA-256 of an object.

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// Remove drops a checkpoint, and what only it has.
+// Remove drops a checkpoint, and what only it has. If it is one of the two of a restore that is neither complete nor undone,
+// the files stay as they are, and nothing is said of that restore any more.
 func (s *Store) Remove(ctx context.Context, id ID) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -19,7 +20,7 @@ func (s *Store) Remove(ctx context.Context, id ID) error {
 	if _, err := s.manifest(id); err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	if err := os.Remove(s.manifestPath(id)); err != nil {
+	if err := errors.Join(s.decide(id), os.Remove(s.manifestPath(id))); err != nil {
 		return err
 	}
 	return s.collect(ctx)
@@ -37,7 +38,7 @@ func (s *Store) limit(ctx context.Context, used ...ID) error {
 		if len(list) <= keep {
 			break
 		}
-		if slices.Contains(used, c.ID) {
+		if slices.Contains(used, c.ID) || s.keeps(c.ID) {
 			continue
 		}
 		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
@@ -68,7 +69,7 @@ func (c *Checkpoint) stays() bool { return c.Name != "" && !c.Automatic }
 // Neither are those that are needed.
 func (s *Store) dropOldest(ctx context.Context, needed ...ID) (bool, error) {
 	list, err := s.list()
-	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() || slices.Contains(needed, c.ID) })
+	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() || s.keeps(c.ID) || slices.Contains(needed, c.ID) })
 	if err != nil || len(list) == 0 {
 		return false, err
 	}

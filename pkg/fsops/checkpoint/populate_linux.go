@@ -11,7 +11,8 @@ import (
 )
 
 // Populate makes an empty tree what it was in a checkpoint, with what Options.Protected names. A tree that is not empty
-// is ENOTEMPTY. Otherwise it is as Restore, but for Restored.Before, which is of nothing.
+// is ENOTEMPTY. Otherwise it is as Restore, but for Restored.Before, which is of nothing, and it does not wait for the disk:
+// as with any copy, a crash of the machine may lose some of it.
 func (s *Store) Populate(ctx context.Context, id ID) (Restored, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -30,7 +31,7 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 		return Restored{}, err
 	}
 	open := *s // nothing is there to be protected
-	open.opts.Protected = nil
+	open.opts.Protected, open.fresh = nil, true
 	done, err := open.restore(ctx, id, nil)
 	if done.Before.ID != "" && done.Before.ID != id {
 		err = errors.Join(err, os.Remove(s.manifestPath(done.Before.ID)))

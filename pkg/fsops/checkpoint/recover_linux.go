@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,41 +16,12 @@ import (
 //	                    its way to its name, or from it, is beside it, under a staged name
 //	without a journal   the tree is the target, but for what the restore has named
 //
+//	with the journal    the tree is anywhere between Before and Target. Commands may have changed it since: nothing acts on
+//	of the unfinished   this journal but a restore of everything, or whoever removes one of the two checkpoints
+//
 // Who finds a journal brings the tree to Target, or to Before if that cannot be. It leaves the journal as it is until
-// then, so both stay what they were, however often it is killed.
-
-// A journal says that a restore is under way.
-type journal struct {
-	Target ID       `json:"target"`
-	Before ID       `json:"before"`
-	Paths  [][]byte `json:"paths,omitempty"`
-}
-
-func (s *Store) writeJournal(j journal, paths []string) error {
-	for _, p := range paths {
-		j.Paths = append(j.Paths, []byte(p))
-	}
-	text, err := json.Marshal(j)
-	if err == nil {
-		err = s.writeFile(journalFile, text)
-	}
-	return err
-}
-
-// readJournal returns the journal, nil if there is none.
-func (s *Store) readJournal() (*journal, error) {
-	text, err := s.readFile(journalFile, maxManifestSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	j := new(journal)
-	if err == nil {
-		if err = json.Unmarshal(text, j); err != nil {
-			err = fmt.Errorf("%w: the journal of a restore: %w", ErrCorrupt, err)
-		}
-	}
-	return j, err
-}
+// then, so both stay what they were, however often it is killed. If neither can be, the journal becomes that of the
+// unfinished.
 
 // Interrupted reports whether there is something for [Store.Recover] to do.
 func (s *Store) Interrupted() bool {
@@ -60,45 +30,54 @@ func (s *Store) Interrupted() bool {
 }
 
 // Recover completes the restore that was under way when an earlier process ended, or undoes it if it cannot be
-// completed. Without one, it does nothing. It is to be called before anything else uses the tree.
+// completed. Without one, it does nothing. It is to be called before anything else uses the tree, and not only once if
+// ctx ends meanwhile.
 //
 // What is in the tree then and in no checkpoint gets into another one first. If there is no room for that, it stays.
 // When something stays, the error is [ErrIncomplete].
+//
+// If the restore can be neither completed nor undone, the error is [ErrUnfinished]. No later Recover tries it again, since
+// the tree may have been used meanwhile: see [Store.Restore] for what to do.
 func (s *Store) Recover(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return s.recover(ctx)
+	j, err := s.readJournal(journalFile)
+	switch {
+	case errors.Is(err, ErrCorrupt): // it tells nobody what to do
+		return errors.Join(err, s.endJournal())
+	case err != nil:
+		return s.setAside(err)
+	case j == nil:
+		return nil
+	}
+	return s.bringTo(ctx, j, errCutOff, j.Target, j.Before)
 }
 
-func (s *Store) recover(ctx context.Context) error {
-	j, err := s.readJournal()
-	if j == nil || err != nil {
-		return err
-	}
-	var paths []string
-	for _, p := range j.Paths {
-		paths = append(paths, string(p))
-	}
-	err = s.resume(ctx, j, j.Target, paths)
-	if err == nil || errors.Is(err, ErrIncomplete) {
-		return err
-	}
-	if undoErr := s.resume(ctx, j, j.Before, paths); undoErr != nil {
-		if errors.Is(undoErr, ErrIncomplete) {
-			return undoErr
+var errCutOff = errors.New("it was cut off")
+
+// bringTo brings the tree, from anywhere between the two states of a journal, to the first of some states that it can be
+// brought to. Without any it gives up, and says why there was a need.
+func (s *Store) bringTo(ctx context.Context, j *journal, why error, states ...ID) error {
+	for _, id := range states {
+		err := s.resume(ctx, j, id)
+		if err == nil || errors.Is(err, ErrIncomplete) {
+			return err
 		}
-		return fmt.Errorf("completing a restore that was cut off: %w; undoing it: %w", err, undoErr)
+		why = fmt.Errorf("%w; restoring %.12s: %w", why, id, err)
 	}
-	return nil
+	if ctx.Err() != nil { // the next process can do better
+		return why
+	}
+	return s.giveUp(j, why)
 }
 
 // resume brings the tree from anywhere between two states to one of them. The journal stays what it is, so that it can
 // be cut off in turn. It needs no room in the store, which may be what cut the restore off.
-func (s *Store) resume(ctx context.Context, j *journal, id ID, paths []string) error {
-	r, err := s.newRestorer(id, paths)
+func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
+	r, err := s.newRestorer(id, j.paths())
 	if err != nil {
 		return err
 	}

@@ -25,17 +25,18 @@ import (
 //
 // If something of the checkpoint is missing or damaged, Restore fails with [ErrCorrupt], and changes nothing. Once
 // it has begun to change files it goes on, whatever ctx does. If the process is killed meanwhile, [Store.Recover]
-// completes it.
+// completes it. If it cannot go on, it is undone.
+//
+// [ErrUnfinished] says that this cannot be either, or could not of an earlier one. Each file is as in the one
+// checkpoint or the other, unless others have changed it since; [Store.Diff] tells. Until somebody decides, Create and
+// restores of some paths fail with it, and neither checkpoint is dropped. A restore of everything, from whichever checkpoint,
+// decides, and so does [Store.Remove] of one of the two: then the files stay as they are.
 func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restored, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Restored{}, err
 	}
 	defer unlock()
-	// A restore of everything needs no earlier one to be complete.
-	if err := s.recover(ctx); err != nil && !errors.Is(err, ErrIncomplete) && len(opts.Paths) > 0 {
-		return Restored{}, fmt.Errorf("an earlier restore is not complete, which one of everything would replace: %w", err)
-	}
 	done, err := s.restore(ctx, id, opts.Paths)
 	if err != nil {
 		return done, fmt.Errorf("restoring checkpoint %.12s: %w", id, err)
@@ -50,6 +51,11 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	r, err := s.newRestorer(id, paths)
 	if err != nil {
 		return done, err
+	}
+	if len(r.scope) > 0 { // one of everything needs no earlier one to be complete
+		if err := s.mustBeDecided(); err != nil {
+			return done, err
+		}
 	}
 	if done.Before, err = r.keepPresent(ctx, id); err != nil {
 		return done, r.withLost(ctx, err)
@@ -76,12 +82,27 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := r.settle(done.Before.ID); err != nil {
 		return done, err
 	}
-	if err := s.writeJournal(journal{Target: id, Before: done.Before.ID}, paths); err != nil {
-		return done, err
+	j := newJournal(id, done.Before.ID, paths)
+	if err := s.writeJournal(j); err != nil {
+		return done, errors.Join(err, s.endJournal())
 	}
-	err = r.complete()
+	if err = r.complete(); err != nil && !errors.Is(err, ErrIncomplete) {
+		return done, s.undo(j, err)
+	}
 	done.Changed, done.Kept, done.MoreKept = r.changed, r.kept, r.moreKept
 	return done, err
+}
+
+// undo brings back what was there before a restore that cannot go on. It returns why that is, and what it has not undone.
+func (s *Store) undo(j *journal, why error) error {
+	switch err := s.bringTo(noContext, j, why, j.Before); {
+	case err == nil:
+		return fmt.Errorf("it was undone: %w", why)
+	case errors.Is(err, ErrIncomplete):
+		return fmt.Errorf("%w; it was undone, but %v", why, err)
+	default:
+		return err
+	}
 }
 
 // stagedPrefix begins the names of files that a restore has in the tree until they get their names.
@@ -116,6 +137,7 @@ type restorer struct {
 	// was older has come with them.
 	newer     int
 	changed   int64
+	written   int // how many files with content
 	kept      []LeftOut
 	moreKept  int64
 	keptPaths map[Hash]bool // the hashes of paths, which may be long and many
@@ -255,12 +277,12 @@ func (r *restorer) findUnkept(ctx context.Context, before ID) error {
 	})
 }
 
-// complete changes the tree, and ends the journal.
+// complete changes the tree, and ends the journal once all that it has written is on the disk.
 func (r *restorer) complete() error {
 	if err := r.run(); err != nil {
 		return err
 	}
-	if err := removeAny(r.s.path(journalFile)); err != nil {
+	if err := r.s.endJournal(); err != nil {
 		return err
 	}
 	if len(r.kept) > 0 {
@@ -312,7 +334,7 @@ func (r *restorer) run() error {
 			r.keep(l.path, err)
 		}
 	}
-	return nil
+	return r.syncTree(fd)
 }
 
 // noteUnseen names what is in the tree and can be neither kept nor compared. The checkpoint says of some of it

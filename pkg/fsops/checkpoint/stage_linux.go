@@ -42,10 +42,13 @@ func (r *restorer) stageFile(parent int, path, name string, e *entry) error {
 	} else {
 		err = r.fillSparse(file, e)
 	}
+	if err == nil {
+		err = r.describe(fd, path, e)
+	}
 	if err != nil {
 		return err
 	}
-	return r.describe(fd, path, e)
+	return r.syncFile(file)
 }
 
 // fillSparse writes a file with holes.

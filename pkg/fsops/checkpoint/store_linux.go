@@ -49,6 +49,8 @@ type Store struct {
 	turn chan struct{}
 	// counted says that objects.used has been counted.
 	counted bool
+	// fresh says that the tree was empty, so that nobody counts on what is in it yet.
+	fresh bool
 }
 
 // The files of a store.
@@ -59,6 +61,8 @@ const (
 	temporaryDir = "tmp"
 	indexFile    = "index"
 	journalFile  = "journal"
+	// unfinishedFile is the journal of a restore that was given up.
+	unfinishedFile = "unfinished"
 )
 
 // Open returns the store in the directory dir for the tree at root. It makes the directory if it is
@@ -114,14 +118,18 @@ const maxName = 200
 // Checkpoint.Moving names it. Files that appear, vanish or move meanwhile may be in the checkpoint or not.
 //
 // The store takes half of what is free at most. If a checkpoint needs more, the oldest ones without a name go;
-// if there are none, Create fails with [ErrNoRoom].
+// if there are none, Create fails with [ErrNoRoom]. After a restore that could be neither completed nor undone, it
+// fails with [ErrUnfinished]: see [Store.Restore].
 func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
 	defer unlock()
-	c, _, err := s.create(ctx, opts)
+	c := Checkpoint{}
+	if err = s.mustBeDecided(); err == nil {
+		c, _, err = s.create(ctx, opts)
+	}
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint: %w", err)
 	}

@@ -1748,11 +1748,12 @@ type CheckpointsClient interface {
 	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
 	// checkpoints take half of what is free at most: the oldest without a name, and the
 	// automatic ones, go first, and without any the call is CLASS_NO_SPACE. Of more than 1000
-	// the oldest go in the same order.
+	// the oldest go in the same order. After a restore that could be neither completed nor
+	// undone, it is CLASS_BUSY: see Restore.
 	Create(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointResponse, error)
 	// List lists the checkpoints, the oldest first.
 	List(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListCheckpointsResponse], error)
-	// Remove drops a checkpoint, and what only it has.
+	// Remove drops a checkpoint, and what only it has. It may decide about a restore: see there.
 	Remove(ctx context.Context, in *RemoveCheckpointRequest, opts ...grpc.CallOption) (*RemoveCheckpointResponse, error)
 	// Diff tells how two checkpoints differ, or a checkpoint and what is in the tree now.
 	Diff(ctx context.Context, in *DiffCheckpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffCheckpointsResponse], error)
@@ -1761,7 +1762,12 @@ type CheckpointsClient interface {
 	// removes only what is newer than the checkpoint. Protected paths, what was left out of
 	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
 	// goes on when the caller is gone; if the agent is killed, its next start completes
-	// the restore, or undoes it; calls that may use files wait for that.
+	// the restore, or undoes it; calls that may use files wait for that. If it can be neither
+	// completed nor undone, as when the checkpoints are damaged, nothing tries it again: each
+	// file may be as in the checkpoint or as before. Then Create, and Restore of some paths,
+	// are CLASS_BUSY with both ids in the message, and neither checkpoint is dropped for
+	// others, until a caller decides: by a Restore of everything, from any checkpoint, or by a
+	// Remove of one of the two, after which the files stay as they are.
 	Restore(ctx context.Context, in *RestoreCheckpointRequest, opts ...grpc.CallOption) (*RestoreCheckpointResponse, error)
 	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
 	// first request is start. The first responses have the manifest in pieces, whose SHA-256
@@ -1903,11 +1909,12 @@ type CheckpointsServer interface {
 	// Create makes a checkpoint of what is in the tree now. Commands may run meanwhile. The
 	// checkpoints take half of what is free at most: the oldest without a name, and the
 	// automatic ones, go first, and without any the call is CLASS_NO_SPACE. Of more than 1000
-	// the oldest go in the same order.
+	// the oldest go in the same order. After a restore that could be neither completed nor
+	// undone, it is CLASS_BUSY: see Restore.
 	Create(context.Context, *CreateCheckpointRequest) (*CreateCheckpointResponse, error)
 	// List lists the checkpoints, the oldest first.
 	List(*ListCheckpointsRequest, grpc.ServerStreamingServer[ListCheckpointsResponse]) error
-	// Remove drops a checkpoint, and what only it has.
+	// Remove drops a checkpoint, and what only it has. It may decide about a restore: see there.
 	Remove(context.Context, *RemoveCheckpointRequest) (*RemoveCheckpointResponse, error)
 	// Diff tells how two checkpoints differ, or a checkpoint and what is in the tree now.
 	Diff(*DiffCheckpointsRequest, grpc.ServerStreamingServer[DiffCheckpointsResponse]) error
@@ -1916,7 +1923,12 @@ type CheckpointsServer interface {
 	// removes only what is newer than the checkpoint. Protected paths, what was left out of
 	// the checkpoint, and what changes meanwhile stay. Once it has begun to change files it
 	// goes on when the caller is gone; if the agent is killed, its next start completes
-	// the restore, or undoes it; calls that may use files wait for that.
+	// the restore, or undoes it; calls that may use files wait for that. If it can be neither
+	// completed nor undone, as when the checkpoints are damaged, nothing tries it again: each
+	// file may be as in the checkpoint or as before. Then Create, and Restore of some paths,
+	// are CLASS_BUSY with both ids in the message, and neither checkpoint is dropped for
+	// others, until a caller decides: by a Restore of everything, from any checkpoint, or by a
+	// Remove of one of the two, after which the files stay as they are.
 	Restore(context.Context, *RestoreCheckpointRequest) (*RestoreCheckpointResponse, error)
 	// Export sends a checkpoint to whoever keeps it elsewhere, such as another agent. The
 	// first request is start. The first responses have the manifest in pieces, whose SHA-256

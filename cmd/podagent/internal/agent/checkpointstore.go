@@ -9,6 +9,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -17,8 +18,10 @@ type checkpoints struct {
 	store   *checkpoint.Store
 	root    string // the tree
 	missing error
-	// settled, unless it is nil, is closed once no restore is under way that an earlier agent has begun.
+	// settled, unless it is nil, is closed once no restore is under way that an earlier agent has begun, or once the agent
+	// ends: then unsettled says so.
 	settled        chan struct{}
+	unsettled      error
 	sent, received transfers
 }
 
@@ -29,7 +32,7 @@ func (c *checkpoints) settle(ctx context.Context) error {
 	}
 	select {
 	case <-c.settled:
-		return nil
+		return c.unsettled
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -46,16 +49,24 @@ func (a *Agent) openCheckpoints(ctx context.Context) {
 	go func() {
 		defer close(a.checkpoints.settled)
 		defer a.activity.begin()()
-		a.log.Info("a restore was cut off, and is completed or undone: calls that may use files wait")
-		switch err := a.checkpoints.store.Recover(ctx); {
-		case errors.Is(err, checkpoint.ErrIncomplete):
-			a.log.Warn("the restore that was cut off is complete, or undone, but not for all files", "error", err)
-		case err != nil:
-			a.log.Error("a restore was cut off, and can be neither completed nor undone", "error", err)
-		default:
-			a.log.Info("the restore that was cut off is complete, or undone")
-		}
+		a.recoverTree(ctx)
 	}()
+}
+
+// recoverTree completes or undoes a restore that was cut off. If the agent ends meanwhile, no call may use the tree before the
+// next agent has done so. If neither can be done, the service Checkpoints says so until a caller decides.
+func (a *Agent) recoverTree(ctx context.Context) {
+	a.log.Info("a restore was cut off, and is completed or undone: calls that may use files wait")
+	switch err := a.checkpoints.store.Recover(ctx); {
+	case errors.Is(err, checkpoint.ErrIncomplete):
+		a.log.Warn("the restore that was cut off is complete, or undone, but not for all files", "error", err)
+	case err != nil && ctx.Err() != nil && a.checkpoints.store.Interrupted():
+		a.checkpoints.unsettled = fmt.Errorf("%w: the agent ends before a restore that was cut off is complete, or undone: %w", wire.ErrUnavailable, ctx.Err())
+	case err != nil:
+		a.log.Error("a restore was cut off, and can be neither completed nor undone: no more checkpoints until somebody decides", "error", err)
+	default:
+		a.log.Info("the restore that was cut off is complete, or undone")
+	}
 }
 
 // settle waits until no restore is under way that an earlier agent has begun, if a call may use files. How long that

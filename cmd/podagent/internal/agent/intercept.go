@@ -31,6 +31,7 @@ var domainErrors = []struct{ from, to error }{
 	{proc.ErrTooOld, wire.ErrExecExpired},
 	{proc.ErrShutdown, wire.ErrUnavailable},
 	// And those of package checkpoint.
+	{checkpoint.ErrUnfinished, syscall.EBUSY}, // which may wrap others of them
 	{checkpoint.ErrNotFound, fs.ErrNotExist},
 	{checkpoint.ErrCorrupt, fsops.ErrChecksum},
 	{checkpoint.ErrTooLarge, syscall.EFBIG},

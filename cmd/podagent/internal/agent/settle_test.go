@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +86,45 @@ func TestAgentServesWhileItCompletesARestore(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("its command did not begin, or before the restore was complete")
 		}
+	}
+}
+
+// An agent that can neither complete nor undo a restore serves, tells whoever makes a checkpoint, and goes on once that is
+// decided.
+func TestRestoreThatCanBeNeitherCompletedNorUndoneIsTold(t *testing.T) {
+	workdir, _, client := withCheckpoints(t, func(c *Config) {
+		put(t, c.Workdir, map[string]string{"a": "1"})
+		cutOff(t, c.Checkpoints, c.Workdir)
+		put(t, c.Workdir, map[string]string{"a": "2"})
+		damagePacks(t, c.Checkpoints)
+	})
+	if out, err := client.Command(t.Context(), "sh", "-c", "echo work >new; cat a").CombinedOutput(); err != nil || string(out) != "2" {
+		t.Fatalf("a command prints %q, %v", out, err)
+	}
+	list, err := client.Checkpoints(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("there are %+v, %v", list, err)
+	}
+	if _, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), string(list[0].ID)) {
+		t.Errorf("making a checkpoint: %v", err)
+	}
+	if err := client.RemoveCheckpoint(t.Context(), list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{}); err != nil || read(t, filepath.Join(workdir, "new")) != "work\n" {
+		t.Errorf("then making a checkpoint: %v", err)
+	}
+}
+
+// damagePacks has nothing of what a store keeps be what it was.
+func damagePacks(t *testing.T, store string) {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(store, "packs", "*"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("there are %q, %v", packs, err)
+	}
+	for _, pack := range packs {
+		put(t, store, map[string]string{"packs/" + filepath.Base(pack): "damaged"})
 	}
 }
 

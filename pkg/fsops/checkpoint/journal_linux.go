@@ -1,0 +1,150 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// A journal says that a restore is under way, or that it was given up.
+type journal struct {
+	Target ID       `json:"target"`
+	Before ID       `json:"before"`
+	Paths  [][]byte `json:"paths,omitempty"`
+	// Why says why it was given up, if there was room to say so.
+	Why string `json:"why,omitempty"`
+}
+
+// maxReason bounds Why.
+const maxReason = 1000
+
+func newJournal(target, before ID, paths []string) *journal {
+	j := &journal{Target: target, Before: before}
+	for _, p := range paths {
+		j.Paths = append(j.Paths, []byte(p))
+	}
+	return j
+}
+
+func (j *journal) paths() (paths []string) {
+	for _, p := range j.Paths {
+		paths = append(paths, string(p))
+	}
+	return paths
+}
+
+// writeJournal makes or replaces the journal, and waits until it is on the disk.
+func (s *Store) writeJournal(j *journal) error {
+	text, err := json.Marshal(j)
+	if err == nil {
+		err = s.writeFile(journalFile, text)
+	}
+	if err == nil {
+		err = s.syncNames()
+	}
+	return err
+}
+
+// readJournal returns the journal in one of the two files for it, nil if there is none.
+func (s *Store) readJournal(name string) (*journal, error) {
+	text, err := s.readFile(name, maxManifestSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeJournal(text)
+}
+
+func decodeJournal(text []byte) (*journal, error) {
+	j := new(journal)
+	err := json.Unmarshal(text, j)
+	for _, id := range []ID{j.Target, j.Before} {
+		if err == nil {
+			_, err = ParseID(string(id))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the journal of a restore: %w", ErrCorrupt, err)
+	}
+	return j, nil
+}
+
+// endJournal forgets the restore that was under way, and one that was given up. Once it returns, no crash of the
+// machine brings a journal back, by which the next process would change what others have made since.
+func (s *Store) endJournal() error {
+	err := errors.Join(removeAny(s.path(journalFile)), removeAny(s.path(unfinishedFile)))
+	return errors.Join(err, s.syncNames())
+}
+
+// syncNames waits until the names of the store's own files are on the disk.
+func (s *Store) syncNames() error {
+	dir, err := os.Open(s.path("."))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// giveUp ends the tries to complete or undo a restore. That needs no room.
+func (s *Store) giveUp(j *journal, why error) error {
+	j.Why = strings.ToValidUTF8(why.Error(), "?")
+	j.Why = j.Why[:min(len(j.Why), maxReason)]
+	_ = s.writeJournal(j) // otherwise it does not say why
+	return s.setAside(why)
+}
+
+// setAside makes the journal one on which nothing acts but whoever is told.
+func (s *Store) setAside(why error) error {
+	err := os.Rename(s.path(journalFile), s.path(unfinishedFile))
+	return errors.Join(fmt.Errorf("%w: %w", ErrUnfinished, why), err, s.syncNames())
+}
+
+// undecided returns the journal of a restore that is neither complete nor undone, nil if there is none. Without either
+// of its checkpoints there is nothing to decide.
+func (s *Store) undecided() (*journal, error) {
+	for _, name := range []string{journalFile, unfinishedFile} {
+		j, err := s.readJournal(name)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return nil, err
+		}
+		if j != nil && (s.hasManifest(j.Target) || s.hasManifest(j.Before)) {
+			return j, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *Store) hasManifest(id ID) bool {
+	_, err := os.Lstat(s.manifestPath(id))
+	return err == nil
+}
+
+// mustBeDecided returns [ErrUnfinished] while there is a restore that is neither complete nor undone.
+func (s *Store) mustBeDecided() error {
+	j, err := s.undecided()
+	if j == nil || err != nil {
+		return err
+	}
+	return fmt.Errorf("%w (%q): each file that it was for may be as in checkpoint %s, or as before, in %s: restore everything from one of them, or remove one to keep the files as they are",
+		ErrUnfinished, j.Why, j.Target, j.Before)
+}
+
+// decide forgets a restore that is neither complete nor undone, once one of its checkpoints is gone.
+func (s *Store) decide(gone ID) error {
+	j, err := s.undecided()
+	if j == nil || err != nil || j.Target != gone && j.Before != gone {
+		return err
+	}
+	return s.endJournal()
+}
+
+// keeps reports whether a checkpoint is needed to decide about a restore.
+func (s *Store) keeps(id ID) bool {
+	j, err := s.undecided()
+	return err != nil || j != nil && (j.Target == id || j.Before == id)
+}
