@@ -3,6 +3,7 @@ package fsops
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 )
 
@@ -21,7 +22,7 @@ func (protectedError) Unwrap() error { return fs.ErrPermission }
 //
 // A pattern has doublestar's syntax. A relative one starts in the present workdir.
 // A slash at its end means nothing. Symbolic links in front of the first wildcard
-// are followed now, and are protected themselves: neither a link nor the file that
+// are followed now, and by [FS.FollowProtected], and are protected themselves: neither a link nor the file that
 // it leads to can be replaced. Everything else is compared with real paths. An
 // invalid pattern is a [*PatternError]; so is one that can match nothing, since a
 // part behind a wildcard is empty, "." or "..". More than 1024 patterns, each
@@ -54,6 +55,23 @@ func (f *FS) Protect(patterns []string) error {
 	return nil
 }
 
+// FollowProtected follows the symbolic links in front of the first wildcards again. It is for callers who have made
+// files by themselves: links among them, and what these lead to, are protected from now on. What was protected when
+// Protect was called stays so. If the links of a pattern lead nowhere, the error says so, and the other patterns are
+// followed all the same.
+func (f *FS) FollowProtected() error {
+	for {
+		before := f.protection.Load()
+		if before == nil {
+			return nil
+		}
+		now, err := before.follow()
+		if f.protection.CompareAndSwap(before, now) {
+			return err
+		}
+	}
+}
+
 // Protected returns the patterns that are set, as they were given.
 func (f *FS) Protected() []string {
 	if p := f.protection.Load(); p != nil {
@@ -80,8 +98,10 @@ func CheckProtected(patterns []string) error {
 
 // protection is a set of patterns that protect paths.
 type protection struct {
-	given []string
-	rules []protectRule
+	workdir string // in which relative patterns start
+	given   []string
+	// first are the rules by the links of the beginning; rules are these, and those by the links that are there now.
+	first, rules []protectRule
 }
 
 // newProtection returns the protection by the patterns, nil if there are none.
@@ -89,32 +109,54 @@ func newProtection(workdir string, patterns []string) (*protection, error) {
 	if err := CheckProtected(patterns); err != nil || len(patterns) == 0 {
 		return nil, err
 	}
-	p := &protection{given: append([]string(nil), patterns...)}
-	for _, pattern := range patterns {
-		alternatives, err := splitProtected(pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range alternatives {
-			if err := p.add(workdir, pattern, a); err != nil {
-				return nil, &fs.PathError{Op: "protect", Path: pattern, Err: cause(err)}
-			}
-		}
+	p := &protection{workdir: workdir, given: slices.Clone(patterns)}
+	var err error
+	if p.first, err = p.trace(); err != nil {
+		return nil, err
 	}
+	p.rules = p.first
 	return p, nil
 }
 
-// add adds the rules for one alternative of a pattern.
-func (p *protection) add(workdir, pattern string, a protectedGlob) error {
+// follow returns the protection by the links that are there now, too.
+func (p *protection) follow() (*protection, error) {
+	now, err := p.trace()
+	rules := slices.Clone(p.first)
+	for _, r := range now {
+		if !slices.Contains(p.first, r) {
+			rules = append(rules, r)
+		}
+	}
+	return &protection{workdir: p.workdir, given: p.given, first: p.first, rules: rules}, err
+}
+
+// trace follows links, and returns the rules for all patterns. The error is the first one: that of a pattern does not
+// keep the others from being followed.
+func (p *protection) trace() (rules []protectRule, first error) {
+	for _, pattern := range p.given {
+		alternatives, err := splitProtected(pattern)
+		for i := 0; i < len(alternatives) && err == nil; i++ {
+			var more []protectRule
+			more, err = rulesOf(p.workdir, pattern, alternatives[i])
+			rules = append(rules, more...)
+		}
+		if err != nil && first == nil {
+			first = &fs.PathError{Op: "protect", Path: pattern, Err: cause(err)}
+		}
+	}
+	return rules, first
+}
+
+// rulesOf returns the rules for one alternative of a pattern.
+func rulesOf(workdir, pattern string, a protectedGlob) (rules []protectRule, err error) {
 	dir, links, err := traceLinks(workdir, a.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, link := range links {
-		p.rules = append(p.rules, protectRule{pattern: pattern, dir: link, link: true})
+		rules = append(rules, protectRule{pattern: pattern, dir: link, link: true})
 	}
-	p.rules = append(p.rules, protectRule{pattern: pattern, dir: dir, glob: a.glob})
-	return nil
+	return append(rules, protectRule{pattern: pattern, dir: dir, glob: a.glob}), nil
 }
 
 // refuse returns nil if the file at the real path may be changed.

@@ -255,6 +255,37 @@ func TestLinksOnTheWayAreProtected(t *testing.T) {
 	must(t, f.Mkdir("later", MkdirOptions{}))
 }
 
+// Links that appear later, with many other files, are followed when FS is told so.
+func TestLinksThatAppearLaterAreProtected(t *testing.T) {
+	f := newProtectedFS(t, "early/conf", "later/conf", "loop/conf", "src/main.go")
+	must(t, os.Symlink("src", at(f, "later")))
+	must(t, os.Symlink("loop", at(f, "loop")))
+	mustWrite(t, f, "src/conf", "x", WriteOptions{})
+	f.SetWorkdir(at(f, "src"))
+	if err := f.FollowProtected(); !errors.Is(err, syscall.ELOOP) || !strings.Contains(err.Error(), "loop/conf") {
+		t.Errorf("a link that leads to itself: %v", err)
+	}
+	f.SetWorkdir(filepath.Dir(f.Workdir()))
+	wantAll := func() {
+		t.Helper()
+		wantProtected(t, "the target of the link", second(write(t, f, "src/conf", "y", WriteOptions{})), "later/conf")
+		wantProtected(t, "writing through the link", second(write(t, f, "later/conf", "y", WriteOptions{})), "later/conf")
+		wantProtected(t, "the link", f.Remove(t.Context(), "later", RemoveOptions{}), "later/conf")
+		wantProtected(t, "what is not there", f.Symlink("src", "early"), "early/conf")
+		wantProtected(t, "what was there", second(write(t, f, "src/main.go", "y", WriteOptions{})), "src/main.go")
+	}
+	wantAll()
+	must(t, os.Remove(at(f, "loop")))
+	must(t, f.FollowProtected())
+	wantAll()
+	// Where a link led to when it was followed last is not kept for ever: rules would add up.
+	must(t, os.Remove(at(f, "later")))
+	must(t, f.FollowProtected())
+	mustWrite(t, f, "src/conf", "y", WriteOptions{})
+	must(t, f.Protect(nil))
+	must(t, f.FollowProtected())
+}
+
 func TestArchiveGivesProtectedFilesNoSecondName(t *testing.T) {
 	f := newProtectedFS(t, ".cognition")
 	err := extract(t, f, ".", tar.Header{Name: "second", Typeflag: tar.TypeLink, Linkname: ".cognition/agent.md"})

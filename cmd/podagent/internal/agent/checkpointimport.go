@@ -47,6 +47,7 @@ func (s *checkpointsService) Import(stream importStream) error {
 	response := &pb.ImportCheckpointEnd{Checkpoint: checkpointToProto(c), Objects: r.Objects, Bytes: r.Bytes}
 	if start.Populate {
 		done, err := store.Populate(stream.Context(), c.ID)
+		s.followProtected()
 		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) { // which is an answer
 			return err
 		}

@@ -106,6 +106,7 @@ func (s *checkpointsService) Restore(ctx context.Context, r *pb.RestoreCheckpoin
 		return nil, err
 	}
 	done, err := store.Restore(ctx, checkpoint.ID(r.Id), checkpoint.RestoreOptions{Paths: paths})
+	s.followProtected()
 	if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) { // which is an answer
 		return nil, err
 	}

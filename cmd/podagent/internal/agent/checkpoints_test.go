@@ -96,6 +96,49 @@ func TestCheckpointsBringFilesBack(t *testing.T) {
 	}
 }
 
+// Paths that were not there when the agent started are protected once a fork or a restore has made them, and so is what
+// links among them lead to.
+func TestFilesThatCheckpointsBringAreProtected(t *testing.T) {
+	workdir, _, from := withCheckpoints(t, nil)
+	put(t, workdir, map[string]string{"shared/config": "1", "dir/.git/config": "1", "free": "1"})
+	if err := errors.Join(os.Symlink("dir/.git", filepath.Join(workdir, ".git")), os.Symlink("../shared", filepath.Join(workdir, "dir/linked"))); err != nil {
+		t.Fatal(err)
+	}
+	c, err := from.Checkpoint(t.Context(), checkpoint.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bring := range map[string]func(to *podapi.Client) error{
+		"fork": func(to *podapi.Client) error {
+			return second(from.CopyCheckpoint(t.Context(), c.ID, to, podapi.CopyOptions{Populate: true}))
+		},
+		"restore": func(to *podapi.Client) error {
+			if _, err := from.CopyCheckpoint(t.Context(), c.ID, to, podapi.CopyOptions{}); err != nil {
+				return err
+			}
+			return second(to.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workdir, _, to := withCheckpoints(t, func(c *Config) { c.Protected = []string{".git/config", "dir/linked/*"} })
+			if err := bring(to); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{".git/config", "dir/.git/config", "dir/linked/config", "shared/config"} {
+				if err := to.WriteFile(t.Context(), path, []byte("2"), 0o644); !errors.Is(err, fsops.ErrProtected) || read(t, filepath.Join(workdir, path)) != "1" {
+					t.Errorf("%s has %q, %v", path, read(t, filepath.Join(workdir, path)), err)
+				}
+			}
+			if err := to.RemoveAll(t.Context(), ".git"); !errors.Is(err, fsops.ErrProtected) {
+				t.Errorf("removing the link: %v", err)
+			}
+			if err := to.WriteFile(t.Context(), "free", []byte("2"), 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 	workdir, store, client := withCheckpoints(t, nil)
 	put(t, workdir, map[string]string{"a": strings.Repeat("x", 10000)})

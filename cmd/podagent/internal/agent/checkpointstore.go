@@ -50,6 +50,7 @@ func (a *Agent) openCheckpoints(ctx context.Context) {
 		defer close(a.checkpoints.settled)
 		defer a.activity.begin()()
 		a.recoverTree(ctx)
+		a.followProtected()
 	}()
 }
 

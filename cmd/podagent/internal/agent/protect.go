@@ -32,6 +32,13 @@ func (a *Agent) protect(workdir string, patterns []string, replace bool) error {
 	return err
 }
 
+// followProtected protects what the patterns of protected paths lead to by links that a call has made, with many files.
+func (a *Agent) followProtected() {
+	if err := a.fs.FollowProtected(); err != nil {
+		a.log.Warn("a protected path leads nowhere", "error", err)
+	}
+}
+
 // protected returns the protected paths, and how each is protected.
 func (a *Agent) protected() []*pb.ProtectedPath {
 	var paths []*pb.ProtectedPath
