@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 var (
@@ -24,11 +27,11 @@ func (r *restorer) staged() string {
 }
 
 // remove removes what the checkpoint lacks, if that is proved to be newer.
-func (r *restorer) remove(parent int, path, name string, e *entry) error {
-	if r.leftOut[path] || r.exclude.Match(path, e.kind == directory) {
+func (r *restorer) remove(parent int, path, name string, e *tree.Entry) error {
+	if r.leftOut[path] || r.exclude.Match(path, e.Kind == tree.Directory) {
 		return nil
 	}
-	if e.kind == directory {
+	if e.Kind == tree.Directory {
 		return r.removeDir(parent, path, name, e)
 	}
 	if err := r.mustBeNewer(parent, name); err != nil {
@@ -56,18 +59,18 @@ func gone(err error) error {
 	return err
 }
 
-func (r *restorer) removeDir(parent int, path, name string, e *entry) error {
+func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error {
 	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere.
 	if r.target.MoreLeftOut == 0 && r.mustBeNewer(parent, name) == nil {
 		r.newer++
 		defer func() { r.newer-- }()
 	}
-	fd, err := r.enter(parent, name, e.mode)
+	fd, err := r.enter(parent, name, e.Mode)
 	if err != nil {
 		return gone(err)
 	}
 	defer unix.Close(fd)
-	if err := r.dir(fd, path, e.hash, Hash{}); err != nil {
+	if err := r.dir(fd, path, e.Hash, Hash{}); err != nil {
 		return err
 	}
 	switch err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); {
@@ -96,26 +99,26 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 }
 
 // mustBeKnown returns an error unless a file is what the scan has found for an entry, so that nothing is lost with it.
-func (r *restorer) mustBeKnown(parent int, name string, e *entry) error {
+func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 	var st unix.Statx_t
 	if err := statx(parent, name, &st); err != nil {
 		return err
 	}
-	if e.kind == hardLink {
-		first, err := r.objects.find(r.present.tree, e.target)
+	if e.Kind == tree.HardLink {
+		first, err := tree.Find(r.objects, r.present.tree, e.Target)
 		if err != nil {
 			return err
 		}
 		e = first
 	}
-	if kindOf(uint32(st.Mode)) != e.kind {
+	if kindOf(uint32(st.Mode)) != e.Kind {
 		return errMoved
 	}
-	switch e.kind {
-	case regular:
+	switch e.Kind {
+	case tree.Regular:
 		return r.mustHaveContent(parent, name, &st)
-	case symlink:
-		if target, err := readlink(parent, name); err != nil || target != e.target {
+	case tree.Symlink:
+		if target, err := readlink(parent, name); err != nil || target != e.Target {
 			return errMoved
 		}
 	}
@@ -138,8 +141,8 @@ func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) er
 		return err
 	}
 	now, sparse := recordOf(&opened)
-	only := &objects{hashOnly: true}
-	c := only.coder()
+	only := object.HashOnly()
+	c := only.Coder()
 	found, err := (&scan{ctx: noContext, objects: only}).content(c, fd, now, sparse)
 	if err == nil && found.hash != rec.hash {
 		err = errMoved
@@ -148,12 +151,12 @@ func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) er
 }
 
 // make makes what is not there.
-func (r *restorer) make(parent int, path, name string, e *entry) error {
-	switch e.kind {
-	case directory:
+func (r *restorer) make(parent int, path, name string, e *tree.Entry) error {
+	switch e.Kind {
+	case tree.Directory:
 		return r.makeDir(parent, path, name, e)
-	case hardLink:
-		return r.addLink(link{path: path, target: e.target})
+	case tree.HardLink:
+		return r.addLink(link{path: path, target: e.Target})
 	}
 	staged, err := r.stage(parent, path, e)
 	if err != nil {
@@ -170,25 +173,25 @@ func (r *restorer) make(parent int, path, name string, e *entry) error {
 }
 
 // made notes that a file was made anew.
-func (r *restorer) made(path string, e *entry) {
+func (r *restorer) made(path string, e *tree.Entry) {
 	r.changed++
-	if e.flags&linked != 0 {
+	if e.Flags&tree.Linked != 0 {
 		r.again[path] = true
 	}
 }
 
-func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
+func (r *restorer) makeDir(parent int, path, name string, e *tree.Entry) error {
 	if err := unix.Mkdirat(parent, name, 0o700); errors.Is(err, unix.EEXIST) {
 		return errAppeared
 	} else if err != nil {
 		return err
 	}
-	fd, err := r.enter(parent, name, e.mode)
+	fd, err := r.enter(parent, name, e.Mode)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := r.dir(fd, path, Hash{}, e.hash); err != nil {
+	if err := r.dir(fd, path, Hash{}, e.Hash); err != nil {
 		return err
 	}
 	r.changed++
@@ -196,9 +199,9 @@ func (r *restorer) makeDir(parent int, path, name string, e *entry) error {
 }
 
 // replace puts a file in the place of another one.
-func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
-	if eb.kind == hardLink {
-		return r.addLink(link{path: path, target: eb.target, present: ea})
+func (r *restorer) replace(parent int, path, name string, ea, eb *tree.Entry) error {
+	if eb.Kind == tree.HardLink {
+		return r.addLink(link{path: path, target: eb.Target, present: ea})
 	}
 	staged, err := r.stage(parent, path, eb)
 	if err != nil {
@@ -212,7 +215,7 @@ func (r *restorer) replace(parent int, path, name string, ea, eb *entry) error {
 }
 
 // swap gives a staged file the name of one that goes.
-func (r *restorer) swap(parent int, staged, name string, present *entry) error {
+func (r *restorer) swap(parent int, staged, name string, present *tree.Entry) error {
 	ours, err := inodeOf(parent, staged)
 	if err == nil {
 		err = rename(parent, staged, name, unix.RENAME_EXCHANGE)

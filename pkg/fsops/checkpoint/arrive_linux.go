@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // arriving is an object that has not arrived as a whole.
@@ -13,7 +15,7 @@ type arriving struct {
 	// got counts the bytes that have arrived. They are in packed, or if that would take too much memory, in file.
 	got    int64
 	packed []byte
-	file   *incoming
+	file   *object.Incoming
 }
 
 // Take takes parts of objects. One that was not asked for, or is not what its hash says, is [ErrCorrupt]; what was asked
@@ -24,8 +26,8 @@ func (r *Receiver) Take(ctx context.Context, parts []Part) error {
 		return err
 	}
 	defer unlock()
-	c := r.s.objects.coder()
-	defer r.s.objects.coders.Put(c)
+	c := r.s.objects.Coder()
+	defer r.s.objects.Release(c)
 	for i := range parts {
 		if err := r.part(c, &parts[i]); err != nil {
 			return noSpace(err)
@@ -34,7 +36,7 @@ func (r *Receiver) Take(ctx context.Context, parts []Part) error {
 	return r.look()
 }
 
-func (r *Receiver) part(c *coder, p *Part) error {
+func (r *Receiver) part(c *object.Coder, p *Part) error {
 	if p.First != (r.arriving == nil) || !p.First && len(p.Data) == 0 {
 		return fmt.Errorf("%w: parts of objects that do not belong together", ErrCorrupt)
 	}
@@ -46,12 +48,12 @@ func (r *Receiver) part(c *coder, p *Part) error {
 	a := r.arriving
 	r.Bytes += int64(len(p.Data))
 	if a.got += int64(len(p.Data)); a.got > a.Size {
-		return damaged(a.Object)
+		return object.Damaged(a.Object)
 	}
 	switch {
 	case a.need == nil:
 	case a.file != nil:
-		if err := a.file.add(p.Data); err != nil {
+		if err := a.file.Add(p.Data); err != nil {
 			return err
 		}
 	default:
@@ -66,18 +68,18 @@ func (r *Receiver) part(c *coder, p *Part) error {
 // begin takes what the first part of an object says.
 func (r *Receiver) begin(p *Part) error {
 	n := r.needed[p.Object]
-	if n == nil && !(r.all && r.walk.names(p.Object)) || n != nil && !n.asked && !r.all {
+	if n == nil && !(r.all && r.walk.Names(p.Object)) || n != nil && !n.asked && !r.all {
 		return fmt.Errorf("%w: object %s was not asked for", ErrCorrupt, p.Object)
 	}
 	a := &arriving{Part: *p, need: n}
 	a.Data = nil
-	large := n != nil && !n.tree && p.Size > wholeSize
-	if p.Size < 0 || p.Encoding > S2 || large && p.Encoding != Raw || n != nil && n.tree && p.Size > maxTreeSize {
-		return damaged(p.Object)
+	large := n != nil && !n.tree && p.Size > object.WholeSize
+	if p.Size < 0 || p.Encoding > S2 || large && p.Encoding != Raw || n != nil && n.tree && p.Size > object.MaxDir {
+		return object.Damaged(p.Object)
 	}
 	if large {
 		var err error
-		if a.file, err = r.s.objects.incoming(); err != nil {
+		if a.file, err = r.s.objects.Incoming(); err != nil {
 			return err
 		}
 	}
@@ -86,7 +88,7 @@ func (r *Receiver) begin(p *Part) error {
 }
 
 // end stores an object that has arrived as a whole.
-func (r *Receiver) end(c *coder) (err error) {
+func (r *Receiver) end(c *object.Coder) (err error) {
 	a := r.arriving
 	r.arriving = nil
 	r.Objects++
@@ -94,11 +96,11 @@ func (r *Receiver) end(c *coder) (err error) {
 	case a.need == nil:
 		return nil
 	case a.file != nil:
-		err = a.file.commit(a.Object)
+		err = a.file.Commit(a.Object)
 	case a.need.tree:
-		err = r.s.objects.putPacked(c, a.Object, a.packed, byte(a.Encoding), maxTreeSize)
+		err = r.s.objects.PutPacked(c, a.Object, a.packed, a.Encoding, object.MaxDir)
 	default:
-		err = r.s.objects.putPacked(c, a.Object, a.packed, byte(a.Encoding), wholeSize)
+		err = r.s.objects.PutPacked(c, a.Object, a.packed, a.Encoding, object.WholeSize)
 	}
 	if err != nil {
 		return err
@@ -110,9 +112,9 @@ func (r *Receiver) end(c *coder) (err error) {
 	if !a.need.tree {
 		return nil
 	}
-	text, err := r.s.objects.read(c, a.Object, maxTreeSize)
+	text, err := r.s.objects.Read(c, a.Object, object.MaxDir)
 	if err == nil {
-		err = r.walk.tree(a.Object, text)
+		err = r.walk.Take(a.Object, text)
 	}
 	if err != nil || !r.all {
 		return err

@@ -20,11 +20,12 @@ package checkpoint
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // Errors of this package. They come wrapped.
@@ -33,11 +34,11 @@ var (
 	ErrNotFound = errors.New("no such checkpoint")
 	// ErrCorrupt says that something in the store is missing, or is not what its hash
 	// says. The store can be written to by whoever can write to the tree.
-	ErrCorrupt = errors.New("the checkpoint is damaged")
+	ErrCorrupt = object.ErrCorrupt
 	// ErrTooLarge says that the tree, or a store, is beyond a bound of this package.
-	ErrTooLarge = errors.New("too large for a checkpoint")
+	ErrTooLarge = object.ErrTooLarge
 	// ErrNoRoom says that a checkpoint would take more than its share of what is free.
-	ErrNoRoom = errors.New("no room for a checkpoint")
+	ErrNoRoom = object.ErrNoRoom
 	// ErrIncomplete says that a restore has left some paths as they were. Restored.Kept has them.
 	ErrIncomplete = errors.New("some files are not as in the checkpoint")
 	// ErrUnfinished says that a restore could be neither completed nor undone, and that nobody has decided yet what the
@@ -45,29 +46,18 @@ var (
 	ErrUnfinished = errors.New("a restore could be neither completed nor undone")
 )
 
-// Hash is the SHA-256 of an object.
-type Hash [sha256.Size]byte
-
-// String returns the hash in hexadecimal.
-func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+// A Hash is the SHA-256 of an object.
+type Hash = object.Hash
 
 // An ID names a checkpoint: 64 hexadecimal digits, the hash of its manifest.
 type ID string
 
 // ParseID returns the ID that a text is. Any other text is [fs.ErrInvalid].
 func ParseID(text string) (ID, error) {
-	if _, err := parseHash(text); err != nil {
+	if _, err := object.ParseHash(text); err != nil {
 		return "", fmt.Errorf("%w: %.80q is no id of a checkpoint, which has %d hexadecimal digits", fs.ErrInvalid, text, 2*sha256.Size)
 	}
 	return ID(text), nil
-}
-
-func parseHash(text string) (h Hash, err error) {
-	n, err := hex.Decode(h[:], []byte(text[:min(len(text), 2*len(h))]))
-	if err == nil && (n != len(h) || len(text) != 2*len(h) || hex.EncodeToString(h[:]) != text) {
-		err = errors.New("not a hash")
-	}
-	return h, err
 }
 
 // A Checkpoint describes a checkpoint.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // Remove drops a checkpoint, and what only it has. If it is one of the two of a restore that is neither complete nor undone,
@@ -87,12 +89,11 @@ func (s *Store) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.counted = false
 	// The index knows objects that may go now.
-	if err := removeAny(s.path(indexFile)); err != nil {
+	if err := object.RemoveAny(s.path(indexFile)); err != nil {
 		return err
 	}
-	return s.sweep(ctx, func(h Hash) bool {
+	return s.objects.Sweep(ctx, func(h Hash) bool {
 		_, ok := reached[h]
 		return ok
 	})
@@ -109,7 +110,7 @@ func (s *Store) reached(ctx context.Context) (objectSet, error) {
 	for _, c := range list {
 		m, err := s.manifest(c.ID)
 		if err == nil {
-			err = s.reach(ctx, m.root().hash, reached)
+			err = s.reach(ctx, m.root().Hash, reached)
 		}
 		if err != nil {
 			return nil, err
@@ -140,16 +141,16 @@ func (s *Store) reach(ctx context.Context, root Hash, reached objectSet) error {
 			continue
 		}
 		reached[h] = true
-		t, err := s.objects.tree(h)
+		t, err := tree.Read(s.objects, h)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
 		}
 		for i := range t {
-			switch t[i].kind {
-			case regular:
-				reached.add(t[i].hash)
-			case directory:
-				todo = append(todo, t[i].hash)
+			switch t[i].Kind {
+			case tree.Regular:
+				reached.add(t[i].Hash)
+			case tree.Directory:
+				todo = append(todo, t[i].Hash)
 			}
 		}
 		if len(reached)+len(todo) > maxReached {
@@ -160,55 +161,4 @@ func (s *Store) reach(ctx context.Context, root Hash, reached objectSet) error {
 		}
 	}
 	return nil
-}
-
-// sweep removes the objects that are not kept, and counts the others.
-func (s *Store) sweep(ctx context.Context, keep func(Hash) bool) error {
-	err := s.eachLarge(func(path string) error {
-		if h, err := parseHash(filepath.Base(path)); err == nil && keep(h) {
-			return ctx.Err()
-		}
-		return os.RemoveAll(path)
-	})
-	if err == nil {
-		err = s.objects.packs.sweep(ctx, keep)
-	}
-	if err != nil {
-		return err
-	}
-	return s.count()
-}
-
-// eachLarge calls visit for each path among the large objects.
-func (s *Store) eachLarge(visit func(path string) error) error {
-	names, err := namesIn(s.objects.dir, maxObjects)
-	for _, name := range names {
-		if err == nil {
-			err = visit(filepath.Join(s.objects.dir, name))
-		}
-	}
-	return err
-}
-
-// count counts what the objects take, if nobody has yet.
-func (s *Store) count() error {
-	if s.counted {
-		return nil
-	}
-	used, err := s.objects.packs.total()
-	if err == nil {
-		err = s.eachLarge(func(path string) error {
-			info, err := os.Lstat(path)
-			if err == nil {
-				used += info.Size()
-			}
-			return err
-		})
-	}
-	if err == nil {
-		s.objects.used.Store(used)
-		s.objects.checked.Store(used)
-		s.counted = true
-	}
-	return err
 }

@@ -14,6 +14,8 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // maxDiffSize is the size of files up to which they are compared by lines, which takes some ten milliseconds.
@@ -22,7 +24,7 @@ const maxDiffSize = 256 << 10
 var errBinary = errors.New("it is binary")
 
 // addText adds how the content of a file differs. now says that eb describes what is in the tree.
-func (s *Store) addText(d *Difference, ea, eb *entry, now bool) {
+func (s *Store) addText(d *Difference, ea, eb *tree.Entry, now bool) {
 	if !isRegularOrNone(ea) || !isRegularOrNone(eb) {
 		return
 	}
@@ -61,33 +63,33 @@ func label(path string) string {
 	return strconv.Quote(path)
 }
 
-func isRegularOrNone(e *entry) bool { return e == nil || e.kind == regular }
+func isRegularOrNone(e *tree.Entry) bool { return e == nil || e.Kind == tree.Regular }
 
 var errHoles = errors.New("it has holes")
 
 // content returns the content of a file in a checkpoint.
-func (s *Store) content(e *entry, limit int64) ([]byte, error) {
+func (s *Store) content(e *tree.Entry, limit int64) ([]byte, error) {
 	if err := fits(e, limit); err != nil {
 		return nil, err
 	}
-	c := s.objects.coder()
-	defer s.objects.coders.Put(c)
-	content, err := s.objects.read(c, e.hash, limit)
+	c := s.objects.Coder()
+	defer s.objects.Release(c)
+	content, err := s.objects.Read(c, e.Hash, limit)
 	return append([]byte{}, content...), err
 }
 
-func fits(e *entry, limit int64) error {
+func fits(e *tree.Entry, limit int64) error {
 	switch {
-	case e.flags&holes != 0:
+	case e.Flags&tree.Holes != 0:
 		return errHoles
-	case e.size > limit:
-		return fmt.Errorf("it has %d bytes, and the limit is %d", e.size, limit)
+	case e.Size > limit:
+		return fmt.Errorf("it has %d bytes, and the limit is %d", e.Size, limit)
 	}
 	return nil
 }
 
 // present returns the content of a file in the tree, if it is still the one that a scan has found.
-func (s *Store) present(path string, e *entry, limit int64) ([]byte, error) {
+func (s *Store) present(path string, e *tree.Entry, limit int64) ([]byte, error) {
 	if err := fits(e, limit); err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ func (s *Store) present(path string, e *entry, limit int64) ([]byte, error) {
 	}
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && Hash(sha256.Sum256(content)) != e.hash {
+	if err == nil && Hash(sha256.Sum256(content)) != e.Hash {
 		err = errMoved
 	}
 	return content, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
@@ -38,7 +40,7 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 	if err != nil {
 		return err
 	}
-	each := func(path string, ea, eb *entry) error {
+	each := func(path string, ea, eb *tree.Entry) error {
 		d := differenceOf(path, ea, eb)
 		if opts.Text && d.How != Changed {
 			s.addText(&d, ea, eb, b == "")
@@ -52,11 +54,11 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 	if err != nil {
 		return err
 	}
-	return s.objects.compare(ctx, from.root().hash, to.root().hash, each)
+	return tree.Compare(ctx, s.objects, from.root().Hash, to.root().Hash, each)
 }
 
 // diffNow compares a checkpoint with the tree. It stores nothing.
-func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *entry, *entry) error) error {
+func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *tree.Entry, *tree.Entry) error) error {
 	exclude, err := excluded(from.Exclude)
 	if err != nil {
 		return err
@@ -66,40 +68,38 @@ func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *
 		return err
 	}
 	defer done()
-	return now.compare(ctx, from.root().hash, found.tree, each)
+	return tree.Compare(ctx, now, from.root().Hash, found.tree, each)
 }
 
 // look scans the tree and stores nothing. The objects that it returns are those of the store, and besides them the
 // directories that it found. They are of use until done is called.
-func (s *Store) look(ctx context.Context, exclude globs.Set) (now *objects, f *found, done func(), err error) {
-	now = newObjects(s.dir)
-	now.place(s.objects.dir, s.objects.packs.dir, s.objects.tmp)
-	now.hashOnly, now.trees = true, map[Hash][]byte{}
-	done = now.packs.use()
+func (s *Store) look(ctx context.Context, exclude globs.Set) (now *object.Store, f *found, done func(), err error) {
+	now = s.objects.Overlay()
+	done = now.Use()
 	if f, err = s.scan(ctx, now, exclude); err != nil {
 		done()
 	}
 	return now, f, done, err
 }
 
-func differenceOf(path string, a, b *entry) Difference {
+func differenceOf(path string, a, b *tree.Entry) Difference {
 	d := Difference{Path: path, How: Modified}
 	switch {
 	case a == nil:
 		d.How = Added
 	case b == nil:
 		d.How, b = Removed, a
-	case a.kind != b.kind:
+	case a.Kind != b.Kind:
 		d.How = Retyped
 		if isData(a) && isData(b) {
 			d.How = Changed
 		}
-	case a.kind == directory || sameContent(a, b):
+	case a.Kind == tree.Directory || tree.SameContent(a, b):
 		d.How = Changed
 	}
-	d.Dir = b.kind == directory
+	d.Dir = b.Kind == tree.Directory
 	return d
 }
 
 // isData reports whether an entry is a file or a name of one.
-func isData(e *entry) bool { return e.kind == regular || e.kind == hardLink }
+func isData(e *tree.Entry) bool { return e.Kind == tree.Regular || e.Kind == tree.HardLink }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // A process that is killed loses nothing that it has written. What a crash of the machine loses of a checkpoint is noticed
@@ -20,17 +23,12 @@ func (d durable) add(path string) {
 }
 
 // addObject adds the file that has an object.
-func (d durable) addObject(o *objects, h Hash) error {
-	at, packed, err := o.packs.find(h)
-	switch {
-	case err != nil:
-		return err
-	case packed:
-		d.add(o.packs.path(at))
-	default:
-		d.add(o.path(h))
+func (d durable) addObject(o *object.Store, h Hash) error {
+	path, err := o.FileOf(h)
+	if err == nil {
+		d.add(path)
 	}
-	return nil
+	return err
 }
 
 // sync waits until they are on the disk.
@@ -54,9 +52,9 @@ func (r *restorer) settle(before ID) error {
 	if err := d.addObject(o, r.present.tree); err != nil {
 		return err
 	}
-	err := r.objects.compare(noContext, r.present.tree, r.target.root().hash, func(path string, a, _ *entry) error {
-		if a != nil && (a.kind == regular || a.kind == directory) && (r.scope.reaches(path) || r.covers(path)) {
-			return d.addObject(o, a.hash)
+	err := tree.Compare(noContext, r.objects, r.present.tree, r.target.root().Hash, func(path string, a, _ *tree.Entry) error {
+		if a != nil && (a.Kind == tree.Regular || a.Kind == tree.Directory) && (r.scope.reaches(path) || r.covers(path)) {
+			return d.addObject(o, a.Hash)
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // forge stores directories of which each has two names for the next one, and returns a checkpoint of the first. Whoever can
@@ -23,15 +25,15 @@ func forge(t *testing.T, s *Store, depth int) ID {
 	}
 	defer unlock()
 	var h Hash
-	dir := tree(nil)
+	dir := tree.Entries(nil)
 	for range depth + 1 {
-		if h, err = s.objects.put(dir.encode(nil)); err != nil {
+		if h, err = s.objects.Put(dir.Encode(nil)); err != nil {
 			t.Fatal(err)
 		}
-		dir = tree{{name: "a", kind: directory, mode: 0o755, hash: h}, {name: "b", kind: directory, mode: 0o755, hash: h}}
+		dir = tree.Entries{{Name: "a", Kind: tree.Directory, Mode: 0o755, Hash: h}, {Name: "b", Kind: tree.Directory, Mode: 0o755, Hash: h}}
 	}
 	id, err := s.writeManifest(&manifest{Format: manifestFormat, Tree: h[:], Time: time.Now(), Began: time.Now()})
-	if err := errors.Join(err, s.objects.seal()); err != nil {
+	if err := errors.Join(err, s.objects.Seal()); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -65,34 +67,6 @@ func TestForgedDepthIsRefused(t *testing.T) {
 	}
 }
 
-// A few directories that name each other can be more than any disk holds. Comparing them has a bound.
-func TestForgedNumbersAreRefused(t *testing.T) {
-	_, s := openForForgery(t)
-	forge(t, s, 60) // 2⁶⁰ directories
-	unlock, err := s.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	list, err := s.list()
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	m, err := s.manifest(list[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &comparison{ctx: t.Context(), objects: s.objects, visit: func(string, *entry, *entry) error { return nil }, entries: 2*maxEntries - 10_000}
-	if err := c.dirs("", Hash{}, m.root().hash, 0); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("comparing: %v", err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if err := s.objects.compare(ended, Hash{}, m.root().hash, c.visit); !errors.Is(err, context.Canceled) {
-		t.Errorf("comparing without an end: %v", err)
-	}
-}
-
 // Long names take memory, too.
 func TestScanIsBoundedByWhatItTakes(t *testing.T) {
 	root, _ := openForForgery(t)
@@ -106,7 +80,7 @@ func TestScanIsBoundedByWhatItTakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sc := &scan{ctx: t.Context(), objects: &objects{hashOnly: true}, old: new(index), memory: maxMemory - left}
+		sc := &scan{ctx: t.Context(), objects: object.HashOnly(), old: new(index), memory: tree.MaxMemory - left}
 		if _, err := sc.run(fd); ok && err != nil || !ok && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("with %d bytes left: %v", left, err)
 		}
@@ -134,11 +108,11 @@ func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top, err := s.objects.tree(Hash(m.Tree))
-	if err != nil || top[0].name != "d" {
+	top, err := tree.Read(s.objects, Hash(m.Tree))
+	if err != nil || top[0].Name != "d" {
 		t.Fatalf("%+v, %v", top, err)
 	}
-	text, err := s.objects.treeText(top[0].hash)
+	text, err := s.objects.DirText(top[0].Hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,20 +170,6 @@ func TestWhatTookAFilesPlaceStays(t *testing.T) {
 				t.Errorf("%s in place of %s is gone: %v", name, changed, err)
 			}
 			unlock()
-		}
-	}
-}
-
-// Many directories may name one that is empty: each is small to send, and together they take memory without end.
-func TestWhatArrivesTakesNoMoreThanAScan(t *testing.T) {
-	top, child := Hash{1}, Hash{2}
-	text := tree{{name: "a", kind: directory, mode: 0o755, hash: child}}.encode(nil)
-	for _, left := range []int64{entryMemory + 1, entryMemory} {
-		w := newWalk()
-		w.memory = maxMemory - left
-		err := errors.Join(w.root(top), w.tree(top, text))
-		if fits := left > entryMemory; fits && err != nil || !fits && !errors.Is(err, ErrTooLarge) {
-			t.Errorf("with room for %d bytes: %v", left, err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"hash/crc32"
 	"slices"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // An index says what the latest scan found in each file: where a stat tells that nothing
@@ -40,7 +42,7 @@ const (
 	recordSize  = 8 + 8 + 8 + 8 + 8 + sha256.Size + 1
 	maxBoot     = 64
 	// maxIndexSize is that of an index of as many files as there may be.
-	maxIndexSize = maxEntries*recordSize + 1024
+	maxIndexSize = tree.MaxEntries*recordSize + 1024
 )
 
 // find returns the record of a file, nil if there is none.
@@ -65,7 +67,8 @@ func (x *index) find(id inodeID) *record {
 
 func (x *index) encode() []byte {
 	b := slices.Grow([]byte(indexHeader), len(x.records)*recordSize+maxBoot+8)
-	b = appendText(b, x.boot[:min(len(x.boot), maxBoot)])
+	boot := x.boot[:min(len(x.boot), maxBoot)]
+	b = append(append(b, byte(len(boot))), boot...)
 	for i := range x.records {
 		r := &x.records[i]
 		b = binary.LittleEndian.AppendUint64(b, r.dev)
@@ -89,13 +92,16 @@ func decodeIndex(b []byte) (*index, error) {
 	if crc32.ChecksumIEEE(b) != sum {
 		return nil, errIndex
 	}
-	d := decoder{rest: b[len(indexHeader):]}
-	x := &index{boot: d.text(maxBoot)}
-	if d.err != nil || len(d.rest)%recordSize != 0 {
+	b = b[len(indexHeader):]
+	if len(b) == 0 || b[0] > maxBoot || len(b) <= int(b[0]) {
 		return nil, errIndex
 	}
-	x.records = make([]record, 0, len(d.rest)/recordSize)
-	for b := d.rest; len(b) > 0; b = b[recordSize:] {
+	boot, b := string(b[1:1+b[0]]), b[1+b[0]:]
+	if len(b)%recordSize != 0 {
+		return nil, errIndex
+	}
+	x := &index{boot: boot, records: make([]record, 0, len(b)/recordSize)}
+	for ; len(b) > 0; b = b[recordSize:] {
 		r := record{
 			inodeID: inodeID{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])},
 			ctime:   int64(binary.LittleEndian.Uint64(b[16:])),

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // A journal says that a restore is under way, or that it was given up.
@@ -77,7 +79,7 @@ func decodeJournal(text []byte) (*journal, error) {
 // endJournal forgets the restore that was under way, and one that was given up. Once it returns, no crash of the
 // machine brings a journal back, by which the next process would change what others have made since.
 func (s *Store) endJournal() error {
-	err := errors.Join(removeAny(s.path(journalFile)), removeAny(s.path(unfinishedFile)))
+	err := errors.Join(object.RemoveAny(s.path(journalFile)), object.RemoveAny(s.path(unfinishedFile)))
 	return errors.Join(err, s.syncNames())
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // receive takes a checkpoint of another store, whose parts change may replace.
@@ -83,7 +85,7 @@ func TestSourceThatLiesIsRefused(t *testing.T) {
 
 // Directories that are deeper, or more, than a tree can have are refused, however few bytes they take.
 func TestForgedDirectoriesOfASourceAreRefused(t *testing.T) {
-	for name, depth := range map[string]int{"deep": 10 * maxDepth, "many": 60} {
+	for name, depth := range map[string]int{"deep": 10 * tree.MaxDepth, "many": 60} {
 		_, from := openForForgery(t)
 		_, to := openForForgery(t)
 		if _, err := receive(t, from, to, forge(t, from, depth), honest); !errors.Is(err, ErrTooLarge) {

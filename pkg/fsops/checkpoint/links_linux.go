@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // findLinks adds the further names of files whose first names were made anew.
@@ -14,10 +16,10 @@ func (r *restorer) findLinks(h Hash) error {
 	for _, l := range r.links {
 		pending[l.path] = true
 	}
-	return r.objects.compare(noContext, Hash{}, h, func(p string, _, e *entry) error {
-		if e.kind == hardLink && r.again[e.target] && !pending[p] && r.scope.covers(p) {
+	return tree.Compare(noContext, r.objects, Hash{}, h, func(p string, _, e *tree.Entry) error {
+		if e.Kind == tree.HardLink && r.again[e.Target] && !pending[p] && r.scope.covers(p) {
 			present := *e
-			return r.addLink(link{path: p, target: e.target, present: &present})
+			return r.addLink(link{path: p, target: e.Target, present: &present})
 		}
 		return nil
 	})
@@ -77,7 +79,7 @@ func (r *restorer) link(root int, l link) (err error) {
 
 // copyInstead makes a further name of a file that is not restored a file of its own, with the same content.
 func (r *restorer) copyInstead(root int, l link) error {
-	e, err := r.objects.find(r.target.root().hash, l.target)
+	e, err := tree.Find(r.objects, r.target.root().Hash, l.target)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // List returns the checkpoints, the oldest first, without LeftOut and Moving. Manifests that are damaged are left out.
@@ -55,23 +54,5 @@ const maxManifests = 1 << 16
 
 // manifestNames returns the names of the manifests.
 func (s *Store) manifestNames() ([]string, error) {
-	return namesIn(s.path(manifestsDir), maxManifests)
-}
-
-// namesIn returns the names in a directory of the store. Whoever can write to the store may have made more of them than
-// memory holds: more than limit of them are an error.
-func namesIn(path string, limit int) ([]string, error) {
-	dir, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(limit + 1)
-	switch {
-	case err == io.EOF:
-		return nil, nil
-	case err == nil && len(names) > limit:
-		return nil, fmt.Errorf("%w: the store has more than %d %s", ErrTooLarge, limit, filepath.Base(path))
-	}
-	return names, err
+	return object.NamesIn(s.path(manifestsDir), maxManifests)
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // A manifest is what a checkpoint consists of besides objects. Paths in it are bytes, which
@@ -69,7 +71,7 @@ func decodeManifest(id ID, text []byte) (*manifest, error) {
 }
 
 // root is the entry of the tree's root, of which a checkpoint has the content alone.
-func (m *manifest) root() entry { return entry{kind: directory, hash: Hash(m.Tree)} }
+func (m *manifest) root() tree.Entry { return tree.Entry{Kind: tree.Directory, Hash: Hash(m.Tree)} }
 
 // describe returns what callers see.
 func (m *manifest) describe(id ID) Checkpoint {

@@ -1,5 +1,7 @@
 package checkpoint
 
+import "github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+
 // A Part is an object as stores have it, or a part of one. The parts of an object follow one another.
 type Part struct {
 	// First says that an object begins. Only then are there Object, Size and Encoding.
@@ -11,12 +13,13 @@ type Part struct {
 	Data     []byte
 }
 
-// Encoding says how the parts of an object are encoded.
-type Encoding byte
+// An Encoding says how the bytes of an object are encoded.
+type Encoding = object.Encoding
 
+// The encodings of objects.
 const (
-	Raw Encoding = 0
-	S2  Encoding = 1 // https://pkg.go.dev/github.com/klauspost/compress/s2, a block
+	Raw = object.Raw // as they are
+	S2  = object.S2  // https://pkg.go.dev/github.com/klauspost/compress/s2, a block
 )
 
 // PartSize is how many bytes of data one part has at most, and together those parts that Send gives at once.

@@ -25,7 +25,7 @@ func (s *Store) pin() (unpin func(), err error) {
 	unpin = func() {
 		s.pinned = nil
 		// Their descriptors may be others' from now on.
-		s.objects.place(filepath.Join(s.dir, objectsDir), filepath.Join(s.dir, packsDir), filepath.Join(s.dir, temporaryDir))
+		s.objects.Place(filepath.Join(s.dir, objectsDir), filepath.Join(s.dir, packsDir), filepath.Join(s.dir, temporaryDir))
 		for _, fd := range p.open {
 			unix.Close(fd)
 		}
@@ -55,7 +55,7 @@ func (s *Store) pin() (unpin func(), err error) {
 	}
 	p.root, p.manifests = pathOf(root), paths[manifestsDir]
 	s.pinned = p
-	s.objects.place(paths[objectsDir], paths[packsDir], paths[temporaryDir])
+	s.objects.Place(paths[objectsDir], paths[packsDir], paths[temporaryDir])
 	return unpin, nil
 }
 
@@ -82,12 +82,4 @@ func (s *Store) path(name string) string {
 		return filepath.Join(s.pinned.manifests, rest)
 	}
 	return filepath.Join(s.pinned.root, name)
-}
-
-// place says in which directories the objects are.
-func (o *objects) place(large, packed, tmp string) {
-	o.dir, o.tmp = large, tmp
-	o.packs.mu.Lock()
-	defer o.packs.mu.Unlock()
-	o.packs.dir, o.packs.tmp = packed, tmp
 }

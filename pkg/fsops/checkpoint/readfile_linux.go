@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/holes"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // A job is a file to be read.
 type job struct {
-	entry  *entry
+	entry  *tree.Entry
 	dir    *dirHandle
 	name   string
 	record int // where its record goes
@@ -36,8 +40,8 @@ const (
 
 // readFiles reads files until there are no more.
 func (s *scan) readFiles() {
-	c := s.objects.coder()
-	defer s.objects.coders.Put(c)
+	c := s.objects.Coder()
+	defer s.objects.Release(c)
 	for j := range s.jobs {
 		if s.stopped() == nil {
 			s.readFile(c, j)
@@ -48,39 +52,34 @@ func (s *scan) readFiles() {
 }
 
 // readFile reads a file until it has not changed while it was read.
-func (s *scan) readFile(c *coder, j *job) {
+func (s *scan) readFile(c *object.Coder, j *job) {
 	for try := 1; ; try++ {
 		still, err := s.readOnce(c, j)
 		switch {
 		case errors.Is(err, unix.ENOENT) && try == 1:
 			j.lost = true
 			return
-		case errors.As(err, new(storeError)):
+		case errors.As(err, new(object.StoreError)):
 			s.stop(err)
 			return
 		case err != nil && !(errors.Is(err, io.ErrUnexpectedEOF) && try < readTries):
 			j.lost = true
-			s.leave(join(j.dir.path, j.name), err.Error())
+			s.leave(tree.Join(j.dir.path, j.name), err.Error())
 			return
 		case still:
 			return
 		}
 		if err == nil && (try >= readTries || try >= readTriesLarge && j.found.bytes > large || s.stopped() != nil) {
 			j.found.flags |= racy
-			s.moves(join(j.dir.path, j.name))
+			s.moves(tree.Join(j.dir.path, j.name))
 			return
 		}
 	}
 }
 
-// A storeError is one of the store's, and not of the file that is read.
-type storeError struct{ error }
-
-func (e storeError) Unwrap() error { return e.error }
-
 // readOnce reads a file, and reports whether it has been the one that j.found says all the time. If not, j.found says
 // what was read.
-func (s *scan) readOnce(c *coder, j *job) (still bool, err error) {
+func (s *scan) readOnce(c *object.Coder, j *job) (still bool, err error) {
 	fd, err := openToRead(j.dir.fd, j.name)
 	if err != nil {
 		return false, err
@@ -141,8 +140,8 @@ func isRacy(ctime int64, at time.Time) bool {
 }
 
 // content stores what an open file has, and completes its record. It does not read beyond the size that the record has.
-func (s *scan) content(c *coder, fd int, r record, sparse bool) (record, error) {
-	if sparse || r.bytes > wholeSize {
+func (s *scan) content(c *object.Coder, fd int, r record, sparse bool) (record, error) {
+	if sparse || r.bytes > object.WholeSize {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return r, err
@@ -151,14 +150,14 @@ func (s *scan) content(c *coder, fd int, r record, sparse bool) (record, error) 
 		defer file.Close()
 		return s.large(c, file, r, sparse)
 	}
-	c.content = grow(c.content, r.bytes)
-	n, err := readAll(fd, c.content)
+	content := c.Buffer(r.bytes)
+	n, err := readAll(fd, content)
 	if err != nil {
 		return r, err
 	}
 	r.bytes = int64(n)
-	if r.hash, err = s.objects.put(c.content[:n]); err != nil {
-		err = storeError{err}
+	if r.hash, err = s.objects.Put(content[:n]); err != nil {
+		err = object.StoreError{Err: err}
 	}
 	return r, err
 }
@@ -179,44 +178,38 @@ func readAll(fd int, b []byte) (n int, err error) {
 }
 
 // large is content for files that have holes or do not fit into memory.
-func (s *scan) large(c *coder, file *os.File, r record, sparse bool) (record, error) {
+func (s *scan) large(c *object.Coder, file *os.File, r record, sparse bool) (record, error) {
 	if sparse {
-		list, err := extents(file, r.bytes)
+		list, err := holes.Extents(file, r.bytes)
 		if err != nil {
 			return r, err
 		}
-		if len(list) != 1 || list[0] != (extent{0, r.bytes}) {
-			r.flags = holes
-			r.hash, _, err = s.spool(func(sp *spool) error { return writeSparse(sp, file, list, c.buffer()) })
+		if len(list) != 1 || list[0] != (holes.Extent{Offset: 0, Length: r.bytes}) {
+			r.flags = tree.Holes
+			r.hash, _, err = s.spool(func(sp *object.Spool) error { return holes.Encode(sp, file, list, c.Buffer(object.CopySize)) })
 			return r, err
 		}
 	}
-	if r.bytes <= wholeSize { // its file system stores it in less
+	if r.bytes <= object.WholeSize { // its file system stores it in less
 		return s.content(c, int(file.Fd()), r, false)
 	}
 	var err error
-	r.hash, r.bytes, err = s.spool(func(sp *spool) error { return sp.copy(file, r.bytes, c.buffer()) })
+	r.hash, r.bytes, err = s.spool(func(sp *object.Spool) error { return sp.Copy(file, r.bytes, c.Buffer(object.CopySize)) })
 	return r, err
 }
 
 // spool stores what write writes.
-func (s *scan) spool(write func(*spool) error) (h Hash, size int64, err error) {
-	sp, err := s.objects.spool(s.ctx)
+func (s *scan) spool(write func(*object.Spool) error) (h Hash, size int64, err error) {
+	sp, err := s.objects.Spool(s.ctx)
 	if err != nil {
-		return h, 0, storeError{err}
+		return h, 0, object.StoreError{Err: err}
 	}
 	if err := write(sp); err != nil {
-		sp.discard()
+		sp.Discard()
 		return h, 0, err
 	}
-	if h, err = sp.commit(); err != nil {
-		err = storeError{err}
+	if h, err = sp.Commit(); err != nil {
+		err = object.StoreError{Err: err}
 	}
-	return h, sp.size, err
-}
-
-// buffer is for copies of content that does not fit into memory.
-func (c *coder) buffer() []byte {
-	c.content = grow(c.content, copySize)
-	return c.content
+	return h, sp.Size, err
 }

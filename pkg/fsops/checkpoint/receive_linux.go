@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // A Receiver takes a checkpoint of another store, from a [Sender] there. It must not be used concurrently.
@@ -20,7 +22,7 @@ type Receiver struct {
 	// suspect says that the objects of the store may have been cut off: see objects.
 	suspect bool
 
-	walk *walk
+	walk *tree.Walk
 	// needed are the objects that are known and have not arrived, trees and files those of them that nobody was asked for.
 	needed       map[Hash]*need
 	trees, files []Hash
@@ -64,12 +66,12 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	if err != nil {
 		return nil, err
 	}
-	if err := s.count(); err != nil {
+	if err := s.objects.Count(); err != nil {
 		unlock()
 		return nil, err
 	}
 	_, sound := s.readIndex()
-	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: newWalk(), needed: map[Hash]*need{}, forget: s.objects.packs.use()}
+	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: tree.NewWalk(), needed: map[Hash]*need{}, forget: s.objects.Use()}
 	s.boundVolume(ctx)
 	s.underway.mu.Lock()
 	if s.underway.received == nil {
@@ -77,7 +79,7 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	}
 	s.underway.received[r] = struct{}{}
 	s.underway.mu.Unlock()
-	err = r.walk.root(m.root().hash)
+	err = r.walk.Begin(m.root().Hash)
 	if err == nil {
 		err = r.look()
 	}
@@ -98,7 +100,7 @@ func (r *Receiver) Close() {
 	if unlock, err := r.s.lock(ctx); err == nil {
 		defer unlock()
 		if !r.committed {
-			_ = r.s.objects.seal() // what cannot be kept is sent again
+			_ = r.s.objects.Seal() // what cannot be kept is sent again
 		}
 	}
 	r.drop()
@@ -114,23 +116,23 @@ const sealWait = 10 * time.Second
 // drop drops an object that has not arrived as a whole.
 func (r *Receiver) drop() {
 	if r.arriving != nil && r.arriving.file != nil {
-		r.arriving.file.discard()
+		r.arriving.file.Discard()
 	}
 	r.arriving = nil
 }
 
 // look finds out which objects are known and not there. It reads the directories that are there. The caller has the turn.
 func (r *Receiver) look() error {
-	r.s.objects.suspect = r.suspect
-	defer func() { r.s.objects.suspect = false }()
+	r.s.objects.Suspect = r.suspect
+	defer func() { r.s.objects.Suspect = false }()
 	// Of the contents, no more are looked for than may be asked for: it can be many.
-	for !r.walk.done() && (len(r.walk.todoTrees) > 0 || r.all || len(r.needed) < maxWanted) {
-		h, isTree := r.walk.next()
+	for !r.walk.Done() && (r.walk.DirsLeft() || r.all || len(r.needed) < maxWanted) {
+		h, isTree := r.walk.Next()
 		if n := r.needed[h]; n != nil {
 			n.tree = n.tree || isTree
 			continue
 		}
-		if r.s.objects.has(h) {
+		if r.s.objects.Has(h) {
 			there, err := r.there(h, isTree)
 			if err != nil {
 				return err
@@ -158,14 +160,14 @@ func (r *Receiver) there(h Hash, isTree bool) (bool, error) {
 	if !isTree {
 		return true, nil
 	}
-	text, err := r.s.objects.treeText(h)
+	text, err := r.s.objects.DirText(h)
 	if errors.Is(err, ErrCorrupt) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, r.walk.tree(h, text)
+	return true, r.walk.Take(h, text)
 }
 
 // Wants returns the objects that are to be asked for now, up to [MaxWant]. It does not return any of them again.
@@ -186,7 +188,7 @@ func (r *Receiver) Wants() (list []Hash) {
 }
 
 // Complete reports whether all objects are there.
-func (r *Receiver) Complete() bool { return len(r.needed) == 0 && r.walk.done() && r.arriving == nil }
+func (r *Receiver) Complete() bool { return len(r.needed) == 0 && r.walk.Done() && r.arriving == nil }
 
 // Commit makes what was received a checkpoint of this store. It reports false if something is to be asked for again: it
 // went while other calls used the store.
@@ -194,7 +196,7 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 	if !r.Complete() {
 		return c, false, fmt.Errorf("%w: %d objects of it are missing", ErrCorrupt, max(1, len(r.needed)))
 	}
-	if err := r.walk.check(); err != nil {
+	if err := r.walk.Check(); err != nil {
 		return c, false, err
 	}
 	unlock, err := r.s.lock(ctx)
@@ -202,7 +204,7 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 		return c, false, err
 	}
 	defer unlock()
-	if err := r.s.objects.seal(); err != nil {
+	if err := r.s.objects.Seal(); err != nil {
 		return c, false, noSpace(err)
 	}
 	if r.lookAgain(); !r.Complete() {
@@ -222,13 +224,13 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 
 // lookAgain finds out which objects are not there any more.
 func (r *Receiver) lookAgain() {
-	for h := range r.walk.trees {
-		if !r.s.objects.has(h) {
+	for h := range r.walk.Dirs() {
+		if !r.s.objects.Has(h) {
 			r.need(h, true)
 		}
 	}
-	for h := range r.walk.files {
-		if r.needed[h] == nil && !r.s.objects.has(h) {
+	for h := range r.walk.Contents() {
+		if r.needed[h] == nil && !r.s.objects.Has(h) {
 			r.need(h, false)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
@@ -63,13 +65,13 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := r.check(ctx); err != nil {
 		if errors.Is(err, ErrCorrupt) {
 			// The next checkpoint has to read all files and objects. Then it stores again what is damaged.
-			_ = removeAny(s.path(indexFile))
+			_ = object.RemoveAny(s.path(indexFile))
 		}
 		return done, err
 	}
 	if len(r.unstored) > 0 {
 		// Somebody has removed objects that the index says are there.
-		if err := removeAny(s.path(indexFile)); err != nil {
+		if err := object.RemoveAny(s.path(indexFile)); err != nil {
 			return done, err
 		}
 		if done.Before, err = r.keepPresent(ctx, id, done.Before.ID); err != nil {
@@ -120,7 +122,7 @@ type restorer struct {
 	serial  int
 
 	// objects has the directories of the target, and of what is there now, in present.
-	objects *objects
+	objects *object.Store
 	present *found
 	leftOut map[string]bool
 	// unstored are the files that are to go and that no checkpoint has.
@@ -146,7 +148,7 @@ type restorer struct {
 // A link is a further name of a file, which is made when that is there.
 type link struct {
 	path, target string
-	present      *entry // what is at the path, if anything
+	present      *tree.Entry // what is at the path, if anything
 }
 
 func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
@@ -205,7 +207,7 @@ func (r *restorer) withLost(ctx context.Context, err error) error {
 	defer done()
 	r.objects, r.present = objects, present
 	first, count := "", 0
-	lookErr = objects.compare(ctx, present.tree, r.target.root().hash, func(path string, a, b *entry) error {
+	lookErr = tree.Compare(ctx, objects, present.tree, r.target.root().Hash, func(path string, a, b *tree.Entry) error {
 		if r.covers(path) && r.wouldLose(path, a, b) {
 			if count++; count == 1 {
 				first = path
@@ -222,15 +224,15 @@ func (r *restorer) withLost(ctx context.Context, err error) error {
 // check returns an error if the store lacks something that the restore needs. It notes what would be lost.
 func (r *restorer) check(ctx context.Context) error {
 	clear(r.unstored)
-	return r.objects.compare(ctx, r.present.tree, r.target.root().hash, func(path string, a, b *entry) error {
+	return tree.Compare(ctx, r.objects, r.present.tree, r.target.root().Hash, func(path string, a, b *tree.Entry) error {
 		if !r.covers(path) {
 			return nil
 		}
 		if r.wouldLose(path, a, b) {
 			r.unstored[path] = true
 		}
-		if b != nil && b.kind == regular && (a == nil || a.kind != regular || a.hash != b.hash) {
-			if err := r.s.objects.check(b.hash); err != nil {
+		if b != nil && b.Kind == tree.Regular && (a == nil || a.Kind != tree.Regular || a.Hash != b.Hash) {
+			if err := r.s.objects.Check(b.Hash); err != nil {
 				return fmt.Errorf("%q: %w", path, err)
 			}
 		}
@@ -244,15 +246,15 @@ func (r *restorer) covers(path string) bool {
 }
 
 // wouldLose reports whether no checkpoint has what is at a path, where the restore puts something else.
-func (r *restorer) wouldLose(path string, a, b *entry) bool {
+func (r *restorer) wouldLose(path string, a, b *tree.Entry) bool {
 	switch {
-	case a == nil || b != nil && sameContent(a, b):
+	case a == nil || b != nil && tree.SameContent(a, b):
 		return false
-	case a.kind == regular && !r.s.objects.has(a.hash):
+	case a.Kind == tree.Regular && !r.s.objects.Has(a.Hash):
 		return true
-	case a.kind == directory && b != nil && b.kind == directory:
+	case a.Kind == tree.Directory && b != nil && b.Kind == tree.Directory:
 		return false
-	case a.kind == regular && !r.scope.covers(path): // what was staged is also elsewhere, if it is known
+	case a.Kind == tree.Regular && !r.scope.covers(path): // what was staged is also elsewhere, if it is known
 		return false
 	}
 	return r.unkept[pathKey(path)]
@@ -266,11 +268,11 @@ func (r *restorer) findUnkept(ctx context.Context, before ID) error {
 	}
 	was := Hash{}
 	if err == nil {
-		was = m.root().hash
+		was = m.root().Hash
 	}
 	r.unkept = map[Hash]bool{}
-	return r.objects.compare(ctx, r.present.tree, was, func(path string, a, b *entry) error {
-		if a != nil && (b == nil || !sameContent(a, b)) {
+	return tree.Compare(ctx, r.objects, r.present.tree, was, func(path string, a, b *tree.Entry) error {
+		if a != nil && (b == nil || !tree.SameContent(a, b)) {
 			r.unkept[pathKey(path)] = true
 		}
 		return nil
@@ -321,11 +323,11 @@ func (r *restorer) run() error {
 	}
 	defer unix.Close(fd)
 	r.noteUnseen()
-	if err := r.dir(fd, "", r.present.tree, r.target.root().hash); err != nil {
+	if err := r.dir(fd, "", r.present.tree, r.target.root().Hash); err != nil {
 		return err
 	}
 	if len(r.again) > 0 {
-		if err := r.findLinks(r.target.root().hash); err != nil {
+		if err := r.findLinks(r.target.root().Hash); err != nil {
 			return err
 		}
 	}

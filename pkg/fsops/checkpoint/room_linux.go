@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) boundVolume(ctx context.Context) {
 		return
 	}
 	tree := sync.OnceValue(func() int64 { return diskUse(ctx, s.root) })
-	s.objects.beside = func() int64 { return max(0, s.opts.Volume-tree()-s.objects.used.Load()) }
+	s.objects.Beside = func() int64 { return max(0, s.opts.Volume-tree()-s.objects.Used()) }
 }
 
 // diskUse returns how many bytes the files below a directory have on the disk, as far as it can be told until ctx ends.
@@ -75,7 +76,7 @@ type usage struct {
 // add adds what is in a directory, and closes it.
 func (u *usage) add(fd, depth int) {
 	defer unix.Close(fd)
-	for u.ctx.Err() == nil && u.entries <= maxEntries {
+	for u.ctx.Err() == nil && u.entries <= tree.MaxEntries {
 		n, err := unix.ReadDirent(fd, u.buf)
 		if n <= 0 || err != nil {
 			return // it counts what it can
@@ -94,7 +95,7 @@ func (u *usage) addFile(dir int, name string, depth int) {
 		return
 	}
 	u.bytes += int64(st.Blocks) * 512
-	if kindOf(uint32(st.Mode)) != directory || depth >= maxDepth {
+	if kindOf(uint32(st.Mode)) != tree.Directory || depth >= tree.MaxDepth {
 		return
 	}
 	if fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW); err == nil {

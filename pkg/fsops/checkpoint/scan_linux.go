@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
@@ -24,7 +26,7 @@ import (
 //   - On tmpfs, the times do not tell even that. There every scan reads every file.
 type scan struct {
 	ctx     context.Context
-	objects *objects
+	objects *object.Store
 	old     *index
 	exclude globs.Set
 	// all has every file read: see above.
@@ -35,8 +37,8 @@ type scan struct {
 	skip inodeID
 
 	new     []record
-	links   map[inodeID]*entry // the first names of the files that have several
-	paths   map[*entry]string  // their paths
+	links   map[inodeID]*tree.Entry // the first names of the files that have several
+	paths   map[*tree.Entry]string  // their paths
 	further []furtherName
 	jobs    chan *job
 	pending []*job
@@ -53,23 +55,16 @@ type scan struct {
 	moreMoving int64
 }
 
-type furtherName struct{ entry, first *entry }
+type furtherName struct{ entry, first *tree.Entry }
 
 // A node is a directory that was scanned.
 type node struct {
-	entries  tree
+	entries  tree.Entries
 	children map[int]*node // of the entries that are directories
 }
 
 const (
-	// maxEntries and maxMemory bound a tree: the latter is what a scan may take, in bytes.
-	maxEntries = 4 << 20
-	maxMemory  = 1 << 30
-	// entryMemory is what a scan has of each file, besides its name: an entry, a record, and a job. It is measured,
-	// with what the collector of garbage leaves.
-	entryMemory = 600
-	// maxDepth bounds the descriptors that are open at once.
-	maxDepth = 400
+
 	// maxReaders is how many files are read at once.
 	maxReaders = 4
 )
@@ -89,7 +84,7 @@ func (d *dirHandle) release() {
 
 // run scans the tree at an open directory, which it closes, and returns the hash of its object.
 func (s *scan) run(fd int) (h Hash, err error) {
-	s.links, s.paths, s.jobs = map[inodeID]*entry{}, map[*entry]string{}, make(chan *job, 4*maxReaders)
+	s.links, s.paths, s.jobs = map[inodeID]*tree.Entry{}, map[*tree.Entry]string{}, make(chan *job, 4*maxReaders)
 	var readers sync.WaitGroup
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		readers.Go(s.readFiles)
@@ -104,8 +99,8 @@ func (s *scan) run(fd int) (h Hash, err error) {
 		return h, err
 	}
 	s.finish()
-	c := s.objects.coder()
-	defer s.objects.coders.Put(c)
+	c := s.objects.Coder()
+	defer s.objects.Release(c)
 	return s.put(c, root)
 }
 
@@ -113,36 +108,36 @@ func (s *scan) run(fd int) (h Hash, err error) {
 func (s *scan) finish() {
 	for _, j := range s.pending {
 		if j.lost {
-			j.entry.kind = 0
+			j.entry.Kind = 0
 		} else {
 			s.new[j.record] = j.found
-			j.entry.hash, j.entry.size, j.entry.mtime = j.found.hash, j.found.bytes, j.found.mtime
-			j.entry.flags |= j.found.flags &^ racy
+			j.entry.Hash, j.entry.Size, j.entry.MTime = j.found.hash, j.found.bytes, j.found.mtime
+			j.entry.Flags |= j.found.flags &^ racy
 		}
 	}
 	for _, f := range s.further {
-		if f.first.kind == 0 {
-			f.entry.kind = 0
+		if f.first.Kind == 0 {
+			f.entry.Kind = 0
 			continue
 		}
-		f.first.flags |= linked
+		f.first.Flags |= tree.Linked
 	}
 }
 
 // put stores the objects of a directory and those below it.
-func (s *scan) put(c *coder, n *node) (h Hash, err error) {
+func (s *scan) put(c *object.Coder, n *node) (h Hash, err error) {
 	for i, child := range n.children {
-		if n.entries[i].hash, err = s.put(c, child); err != nil {
+		if n.entries[i].Hash, err = s.put(c, child); err != nil {
 			return h, err
 		}
 	}
-	n.entries = slices.DeleteFunc(n.entries, func(e entry) bool { return e.kind == 0 })
-	text := n.entries.encode(c.content[:0])
-	if len(text) > maxTreeSize {
+	n.entries = slices.DeleteFunc(n.entries, func(e tree.Entry) bool { return e.Kind == 0 })
+	text := n.entries.Encode(c.Content[:0])
+	if len(text) > object.MaxDir {
 		return h, fmt.Errorf("%w: a directory with %d files", ErrTooLarge, len(n.entries))
 	}
-	c.content = text
-	return s.objects.putTree(text)
+	c.Content = text
+	return s.objects.PutDir(text)
 }
 
 // stop ends the scan with an error.

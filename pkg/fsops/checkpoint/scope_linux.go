@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"path"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // A scope is what of a tree is to be restored: what is at some paths and below. The zero scope is
@@ -15,7 +17,7 @@ func newScope(paths []string) (s scope, ok bool) {
 		if p == "." {
 			return nil, true
 		}
-		if !isPath(p) {
+		if !tree.IsPath(p) {
 			return nil, false
 		}
 		s = append(s, p)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // underway are the transfers of a store, which keeps what they are about although no checkpoint may have it.
@@ -25,10 +27,10 @@ func (s *Store) reachUnderway(ctx context.Context, reached objectSet) error {
 		}
 	}
 	for r := range s.underway.received {
-		for h := range r.walk.trees {
+		for h := range r.walk.Dirs() {
 			reached.add(h)
 		}
-		for h := range r.walk.files {
+		for h := range r.walk.Contents() {
 			reached.add(h)
 		}
 	}
@@ -40,8 +42,8 @@ type Sender struct {
 	s        *Store
 	manifest []byte
 	root     Hash
-	walk     *walk // what is known of what the checkpoint has
-	forget   func() // what is known of the packs
+	walk     *tree.Walk // what is known of what the checkpoint has
+	forget   func()     // what is known of the packs
 	buf      []byte
 }
 
@@ -56,11 +58,11 @@ func (s *Store) Send(ctx context.Context, id ID) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sending checkpoint %.12s: %w", id, err)
 	}
-	x := &Sender{s: s, manifest: text, root: m.root().hash, walk: newWalk()}
-	if err := x.walk.root(x.root); err != nil {
+	x := &Sender{s: s, manifest: text, root: m.root().Hash, walk: tree.NewWalk()}
+	if err := x.walk.Begin(x.root); err != nil {
 		return nil, err
 	}
-	x.forget = s.objects.packs.use()
+	x.forget = s.objects.Use()
 	s.underway.mu.Lock()
 	defer s.underway.mu.Unlock()
 	if s.underway.sent == nil {
@@ -113,15 +115,15 @@ func (x *Sender) Objects(ctx context.Context, objects []Hash, send func([]Part) 
 // find returns an error if the checkpoint does not have an object. It reads directories until one has it: the receiver may
 // know one that was not sent.
 func (x *Sender) find(ctx context.Context, h Hash) error {
-	for !x.walk.names(h) {
-		x.walk.todoFiles = nil // which nobody needs here
-		if x.walk.done() {
+	for !x.walk.Names(h) {
+		x.walk.SkipContents()
+		if x.walk.Done() {
 			return fmt.Errorf("%w: it has no object %s", ErrNotFound, h)
 		}
-		dir, _ := x.walk.next()
+		dir, _ := x.walk.Next()
 		text, err := x.tree(ctx, dir)
 		if err == nil {
-			err = x.walk.tree(dir, text)
+			err = x.walk.Take(dir, text)
 		}
 		if err != nil {
 			return err
@@ -132,19 +134,19 @@ func (x *Sender) find(ctx context.Context, h Hash) error {
 
 // All sends all objects of the checkpoint, each once, and directories before what is in them.
 func (x *Sender) All(ctx context.Context, send func([]Part) error) error {
-	w := newWalk()
-	if err := w.root(x.root); err != nil {
+	w := tree.NewWalk()
+	if err := w.Begin(x.root); err != nil {
 		return err
 	}
 	b := x.batch(send)
-	for !w.done() {
-		h, isTree := w.next()
+	for !w.Done() {
+		h, isTree := w.Next()
 		if isTree {
 			text, err := x.tree(ctx, h)
 			if err != nil {
 				return err
 			}
-			if err := w.tree(h, text); err != nil {
+			if err := w.Take(h, text); err != nil {
 				return err
 			}
 		}
@@ -161,7 +163,7 @@ func (x *Sender) tree(ctx context.Context, h Hash) ([]byte, error) {
 		return nil, err
 	}
 	defer unlock()
-	return x.s.objects.treeText(h)
+	return x.s.objects.DirText(h)
 }
 
 // open opens an object as it is stored.
@@ -171,7 +173,7 @@ func (x *Sender) open(ctx context.Context, h Hash) (file io.ReadCloser, size int
 		return nil, 0, 0, err
 	}
 	defer unlock()
-	file, x.buf, size, how, err = x.s.objects.openStored(h, x.buf)
+	file, x.buf, size, how, err = x.s.objects.OpenStored(h, x.buf)
 	return file, size, how, err
 }
 

@@ -6,19 +6,22 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/holes"
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // stage makes a file under a name of its own. The path is the one that it gets.
-func (r *restorer) stage(parent int, path string, e *entry) (name string, err error) {
+func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, err error) {
 	name = r.staged()
-	switch e.kind {
-	case regular:
+	switch e.Kind {
+	case tree.Regular:
 		err = r.stageFile(parent, path, name, e)
-	case symlink:
-		if err = unix.Symlinkat(e.target, parent, name); err == nil {
+	case tree.Symlink:
+		if err = unix.Symlinkat(e.Target, parent, name); err == nil {
 			err = r.describeNew(parent, path, name, e)
 		}
-	case fifo:
+	case tree.FIFO:
 		if err = unix.Mknodat(parent, name, unix.S_IFIFO|0o600, 0); err == nil {
 			err = r.describeNew(parent, path, name, e)
 		}
@@ -30,15 +33,15 @@ func (r *restorer) stage(parent int, path string, e *entry) (name string, err er
 }
 
 // stageFile makes a file with the content that an object has.
-func (r *restorer) stageFile(parent int, path, name string, e *entry) error {
+func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error {
 	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
-	if e.flags&holes == 0 {
-		err = r.s.objects.fill(file, e.hash)
+	if e.Flags&tree.Holes == 0 {
+		err = r.s.objects.Fill(file, e.Hash)
 	} else {
 		err = r.fillSparse(file, e)
 	}
@@ -52,19 +55,19 @@ func (r *restorer) stageFile(parent int, path, name string, e *entry) error {
 }
 
 // fillSparse writes a file with holes.
-func (r *restorer) fillSparse(file *os.File, e *entry) error {
-	if err := file.Truncate(e.size); err != nil {
+func (r *restorer) fillSparse(file *os.File, e *tree.Entry) error {
+	if err := file.Truncate(e.Size); err != nil {
 		return err
 	}
-	to := newSparseReader(file, e.size)
-	if err := r.s.objects.writeTo(to, e.hash); err != nil {
+	to := holes.NewDecoder(file, e.Size)
+	if err := r.s.objects.WriteTo(to, e.Hash); err != nil {
 		return err
 	}
-	return to.whole()
+	return to.Whole()
 }
 
 // describeNew is describe for a link or FIFO that was just made.
-func (r *restorer) describeNew(parent int, path, name string, e *entry) error {
+func (r *restorer) describeNew(parent int, path, name string, e *tree.Entry) error {
 	fd, err := openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func (r *restorer) describeNew(parent int, path, name string, e *entry) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if kindOf(st.Mode) != e.kind || st.Nlink != 1 {
+	if kindOf(st.Mode) != e.Kind || st.Nlink != 1 {
 		return errMoved
 	}
 	return r.describe(fd, path, e)
@@ -82,7 +85,7 @@ func (r *restorer) describeNew(parent int, path, name string, e *entry) error {
 
 // describePresent gives a file that is there the mode, owner and time of an entry. A file with several names, which may
 // be anywhere, becomes one of its own.
-func (r *restorer) describePresent(parent int, path, name string, ea, eb *entry) error {
+func (r *restorer) describePresent(parent int, path, name string, ea, eb *tree.Entry) error {
 	fd, err := openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
@@ -95,7 +98,7 @@ func (r *restorer) describePresent(parent int, path, name string, ea, eb *entry)
 	if st.Nlink > 1 {
 		return r.replace(parent, path, name, ea, eb)
 	}
-	if kindOf(st.Mode) != ea.kind || ea.kind == regular && !r.isFound(&st, ea) {
+	if kindOf(st.Mode) != ea.Kind || ea.Kind == tree.Regular && !r.isFound(&st, ea) {
 		return errMoved
 	}
 	r.changed++
@@ -103,51 +106,51 @@ func (r *restorer) describePresent(parent int, path, name string, ea, eb *entry)
 }
 
 // isFound reports whether a file is the one that the scan has found for an entry.
-func (r *restorer) isFound(st *unix.Stat_t, e *entry) bool {
+func (r *restorer) isFound(st *unix.Stat_t, e *tree.Entry) bool {
 	rec := r.present.index.find(inodeID{st.Dev, st.Ino})
-	return rec != nil && rec.hash == e.hash && rec.bytes == st.Size && rec.mtime == st.Mtim.Nano()
+	return rec != nil && rec.hash == e.Hash && rec.bytes == st.Size && rec.mtime == st.Mtim.Nano()
 }
 
 // kindOf returns the kind of a file, 0 if checkpoints have none like it.
-func kindOf(mode uint32) kind {
+func kindOf(mode uint32) tree.Kind {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		return regular
+		return tree.Regular
 	case unix.S_IFDIR:
-		return directory
+		return tree.Directory
 	case unix.S_IFLNK:
-		return symlink
+		return tree.Symlink
 	case unix.S_IFIFO:
-		return fifo
+		return tree.FIFO
 	}
 	return 0
 }
 
 // describe gives what a descriptor names the mode, owner and time of an entry.
-func (r *restorer) describe(fd int, path string, e *entry) error {
+func (r *restorer) describe(fd int, path string, e *tree.Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	mode := e.mode
-	if st.Uid != e.uid || st.Gid != e.gid {
+	mode := e.Mode
+	if st.Uid != e.UID || st.Gid != e.GID {
 		// Only root may, and to groups of one's own. Who runs it as its owner must not be another one then.
-		if err := unix.Fchownat(fd, "", int(e.uid), int(e.gid), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			r.note(path, fmt.Sprintf("it cannot belong to %d:%d: %v", e.uid, e.gid, err))
+		if err := unix.Fchownat(fd, "", int(e.UID), int(e.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			r.note(path, fmt.Sprintf("it cannot belong to %d:%d: %v", e.UID, e.GID, err))
 			mode &^= unix.S_ISUID | unix.S_ISGID
 		}
 	}
-	if e.kind != symlink {
+	if e.Kind != tree.Symlink {
 		if err := chmod(fd, mode); err != nil {
 			return err
 		}
 	}
-	if err := setTime(fd, e.mtime); err != nil {
+	if err := setTime(fd, e.MTime); err != nil {
 		return err
 	}
 	// It may have other names, for which it is still what the scan found.
 	if rec := r.present.index.find(inodeID{st.Dev, st.Ino}); rec != nil && rec.mtime == st.Mtim.Nano() {
-		rec.mtime = e.mtime
+		rec.mtime = e.MTime
 	}
 	return nil
 }

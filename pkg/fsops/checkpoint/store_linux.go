@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
@@ -41,14 +42,12 @@ const defaultMax = 1000
 type Store struct {
 	dir, root string
 	opts      Options
-	objects   *objects
+	objects   *object.Store
 	pinned    *pinned // while a call has its turn
 	underway  *underway
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
-	// counted says that objects.used has been counted.
-	counted bool
 	// fresh says that the tree was empty, so that nobody counts on what is in it yet.
 	fresh bool
 }
@@ -75,9 +74,9 @@ func Open(dir, root string, opts Options) (*Store, error) {
 		opts.Max = defaultMax
 	}
 	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}}
-	s.objects = newObjects(dir)
+	s.objects = object.New(filepath.Join(dir, objectsDir), filepath.Join(dir, packsDir), filepath.Join(dir, temporaryDir))
 	// What an earlier process has not finished is worth nothing.
-	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(s.objects.tmp))
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, temporaryDir)))
 	if err == nil {
 		var unpin func()
 		if unpin, err = s.pin(); err == nil {
@@ -99,7 +98,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 			<-s.turn
 			return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
 		}
-		done := s.objects.packs.use()
+		done := s.objects.Use()
 		return func() {
 			done()
 			unpin()
@@ -144,27 +143,27 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, needed ...ID) (c
 	if len(opts.Name) > maxName {
 		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
 	}
-	if err := s.count(); err != nil {
+	if err := s.objects.Count(); err != nil {
 		return c, nil, err
 	}
 	exclude, err := excluded(opts.Exclude)
 	if err != nil {
 		return c, nil, err
 	}
-	before := s.objects.used.Load()
+	before := s.objects.Used()
 	f, err = s.scanInRoom(ctx, exclude, needed)
 	if err != nil {
 		return c, nil, err
 	}
 	m := f.manifest(opts)
-	m.Stored = max(0, s.objects.used.Load()-before)
+	m.Stored = max(0, s.objects.Used()-before)
 	id, err := s.writeManifest(m)
 	if err != nil {
 		return c, nil, err
 	}
 	// An index that cannot be written is the older one, which is as good.
 	_ = s.writeFile(indexFile, f.index.encode())
-	_ = s.objects.packs.tidy(ctx) // packs that stay small and many cost time only
+	_ = s.objects.Tidy(ctx) // packs that stay small and many cost time only
 	return m.describe(id), f, nil
 }
 
@@ -172,11 +171,10 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, needed ...ID) (c
 func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, error) {
 	f, err := s.scan(ctx, s.objects, exclude)
 	if err == nil {
-		err = s.objects.seal()
+		err = s.objects.Seal()
 	}
 	if err != nil {
-		s.objects.packs.abandon()
-		s.counted = false
+		s.objects.Abandon()
 		return nil, err
 	}
 	return f, nil
@@ -207,14 +205,14 @@ func (f *found) manifest(opts CreateOptions) *manifest {
 }
 
 // scan scans the tree but for what is excluded, and stores its objects there.
-func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*found, error) {
+func (s *Store) scan(ctx context.Context, to *object.Store, exclude globs.Set) (*found, error) {
 	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: s.root, Err: err}
 	}
 	old, ok := s.readIndex()
 	// After a crash of the machine, objects may be there without all of their content.
-	to.suspect = !ok
+	to.Suspect = !ok
 	sc := &scan{ctx: ctx, objects: to, old: old, exclude: exclude, all: timesTellLittle(fd), skip: s.id()}
 	if s.opts.Mapped != nil {
 		sc.mapped = s.opts.Mapped()
@@ -231,7 +229,7 @@ func (s *Store) scan(ctx context.Context, to *objects, exclude globs.Set) (*foun
 		}
 	}
 	f.files = int64(len(f.index.records))
-	to.suspect = false
+	to.Suspect = false
 	return f, nil
 }
 
@@ -276,7 +274,7 @@ func (s *Store) readIndex() (*index, bool) {
 // readFile reads a file of the store that has up to limit bytes. It waits for nobody: whoever can write to the store
 // may have put something else there.
 func (s *Store) readFile(name string, limit int64) ([]byte, error) {
-	file, size, err := openRegular(s.path(name))
+	file, size, err := object.OpenRegular(s.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +287,7 @@ func (s *Store) readFile(name string, limit int64) ([]byte, error) {
 
 // writeFile makes or replaces a file of the store, so that it is there as a whole or not at all.
 func (s *Store) writeFile(name string, text []byte) error {
-	tmp := s.objects.temporary()
+	tmp := s.objects.Temporary()
 	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -302,7 +300,7 @@ func (s *Store) writeFile(name string, text []byte) error {
 		err = os.Rename(tmp, s.path(name))
 	}
 	if err != nil {
-		err = errors.Join(err, removeAny(tmp))
+		err = errors.Join(err, object.RemoveAny(tmp))
 	}
 	return err
 }

@@ -2,9 +2,6 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,28 +41,4 @@ func readlink(dir int, name string) (string, error) {
 			return string(buf[:n]), nil
 		}
 	}
-}
-
-// openRegular opens a file that whoever can write to the store may have replaced: it waits for nobody, and follows
-// no link. What is no regular file is ErrCorrupt.
-func openRegular(path string) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		err = fmt.Errorf("%w: %s is a link", ErrCorrupt, filepath.Base(path))
-	case errors.Is(err, unix.ENXIO):
-		err = fmt.Errorf("%w: %s is a socket", ErrCorrupt, filepath.Base(path))
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is no file", ErrCorrupt, filepath.Base(path))
-	}
-	if err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return file, info.Size(), nil
 }

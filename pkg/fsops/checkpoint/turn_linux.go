@@ -1,25 +1,31 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
+
+// noContext is for what is not to be interrupted.
+var noContext = context.Background()
 
 // dir makes what is in a directory, which is as in the object a, what it is in the object b.
 // A zero hash is an empty directory.
 func (r *restorer) dir(fd int, path string, a, b Hash) error {
-	ta, err := r.objects.treeOrNone(a)
+	ta, err := tree.ReadOrNone(r.objects, a)
 	if err != nil {
 		return err
 	}
-	tb, err := r.objects.treeOrNone(b)
+	tb, err := tree.ReadOrNone(r.objects, b)
 	if err != nil {
 		return err
 	}
-	for ea, eb := range both(ta, tb) {
-		name := nameOf(ea, eb)
-		p := join(path, name)
+	for ea, eb := range tree.Both(ta, tb) {
+		name := tree.NameOf(ea, eb)
+		p := tree.Join(path, name)
 		if !r.scope.reaches(p) && !isStaged(name) {
 			continue
 		}
@@ -31,9 +37,9 @@ func (r *restorer) dir(fd int, path string, a, b Hash) error {
 }
 
 // entry makes a file what it is to be. One of ea and eb may be nil.
-func (r *restorer) entry(fd int, path, name string, ea, eb *entry) error {
-	aDir, bDir := ea != nil && ea.kind == directory, eb != nil && eb.kind == directory
-	if ea != nil && eb != nil && same(ea, eb) {
+func (r *restorer) entry(fd int, path, name string, ea, eb *tree.Entry) error {
+	aDir, bDir := ea != nil && ea.Kind == tree.Directory, eb != nil && eb.Kind == tree.Directory
+	if ea != nil && eb != nil && tree.Same(ea, eb) {
 		return nil
 	}
 	covered := r.covers(path)
@@ -66,7 +72,7 @@ func (r *restorer) entry(fd int, path, name string, ea, eb *entry) error {
 		return r.make(fd, path, name, eb)
 	case ea == nil:
 		return r.make(fd, path, name, eb)
-	case sameContent(ea, eb):
+	case tree.SameContent(ea, eb):
 		return r.describePresent(fd, path, name, ea, eb)
 	}
 	return r.replace(fd, path, name, ea, eb)
@@ -81,15 +87,15 @@ func (r *restorer) mayChange(path string) error {
 }
 
 // both changes what is in a directory that stays one.
-func (r *restorer) both(parent int, path, name string, ea, eb *entry, covered bool) error {
-	fd, err := r.enter(parent, name, ea.mode)
+func (r *restorer) both(parent int, path, name string, ea, eb *tree.Entry, covered bool) error {
+	fd, err := r.enter(parent, name, ea.Mode)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	err = r.dir(fd, path, ea.hash, eb.hash)
-	if !covered && ea.mode&0o300 != 0o300 {
-		err = errors.Join(err, unix.Fchmod(fd, ea.mode)) // which enter has changed
+	err = r.dir(fd, path, ea.Hash, eb.Hash)
+	if !covered && ea.Mode&0o300 != 0o300 {
+		err = errors.Join(err, unix.Fchmod(fd, ea.Mode)) // which enter has changed
 	}
 	if err != nil || !covered {
 		return err
@@ -109,16 +115,4 @@ func (r *restorer) enter(parent int, name string, mode uint32) (int, error) {
 		_ = unix.Fchmod(fd, mode|0o700) // until its modes are set at the end
 	}
 	return fd, err
-}
-
-// same reports whether two entries of one name need no change.
-func same(a, b *entry) bool {
-	x, y := *a, *b
-	x.flags, y.flags = x.flags&holes, y.flags&holes
-	return x == y
-}
-
-// sameContent reports whether only what describes a file differs.
-func sameContent(a, b *entry) bool {
-	return a.kind == b.kind && a.hash == b.hash && a.size == b.size && a.flags&holes == b.flags&holes && a.target == b.target && a.kind != hardLink
 }

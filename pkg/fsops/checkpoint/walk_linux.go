@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // dir scans a directory. It closes the descriptor.
@@ -17,12 +19,12 @@ func (s *scan) dir(fd int, path string, depth int) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{entries: make(tree, 0, len(names))} // which never grows, since others point into it
+	n := &node{entries: make(tree.Entries, 0, len(names))} // which never grows, since others point into it
 	for _, name := range names {
 		if err := s.stopped(); err != nil {
 			return nil, err
 		}
-		if err := s.visit(n, d, join(path, name), name, depth); err != nil {
+		if err := s.visit(n, d, tree.Join(path, name), name, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -36,8 +38,8 @@ func (e unreadable) Unwrap() error { return e.error }
 
 // take counts what a file takes, besides what all files do.
 func (s *scan) take(bytes int) error {
-	if s.memory += int64(bytes); s.memory > maxMemory {
-		return fmt.Errorf("%w: %d files with their names take more than %d MiB of memory", ErrTooLarge, s.entries, maxMemory>>20)
+	if s.memory += int64(bytes); s.memory > tree.MaxMemory {
+		return fmt.Errorf("%w: %d files with their names take more than %d MiB of memory", ErrTooLarge, s.entries, tree.MaxMemory>>20)
 	}
 	return nil
 }
@@ -64,22 +66,15 @@ func (s *scan) list(fd int) (names []string, err error) {
 		}
 		known := len(names)
 		_, _, names = unix.ParseDirent(s.buf[:n], -1, names)
-		if s.entries += len(names) - known; s.entries > maxEntries {
-			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, maxEntries)
+		if s.entries += len(names) - known; s.entries > tree.MaxEntries {
+			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, tree.MaxEntries)
 		}
 		for _, name := range names[known:] {
-			if err := s.take(entryMemory + len(name)); err != nil {
+			if err := s.take(tree.EntryMemory + len(name)); err != nil {
 				return nil, err
 			}
 		}
 	}
-}
-
-func join(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	return dir + "/" + name
 }
 
 // visit adds a file to the directory that it is in.
@@ -101,11 +96,11 @@ func (s *scan) visit(n *node, d *dirHandle, path, name string, depth int) error 
 		s.leave(path, whyMounted)
 		return nil
 	}
-	n.entries = append(n.entries, entry{name: name, mode: uint32(st.Mode) & modeBits, uid: st.Uid, gid: st.Gid, mtime: nanos(st.Mtime)})
+	n.entries = append(n.entries, tree.Entry{Name: name, Mode: uint32(st.Mode) & tree.ModeBits, UID: st.Uid, GID: st.Gid, MTime: nanos(st.Mtime)})
 	e := &n.entries[len(n.entries)-1]
 	if what != unix.S_IFDIR && st.Nlink > 1 {
 		if first := s.links[id]; first != nil {
-			*e = entry{name: name, kind: hardLink, target: s.paths[first]}
+			*e = tree.Entry{Name: name, Kind: tree.HardLink, Target: s.paths[first]}
 			s.further = append(s.further, furtherName{e, first})
 			return nil
 		}
@@ -124,26 +119,26 @@ const (
 )
 
 // describe completes the entry of a file.
-func (s *scan) describe(n *node, e *entry, d *dirHandle, path string, st *unix.Statx_t, depth int) error {
+func (s *scan) describe(n *node, e *tree.Entry, d *dirHandle, path string, st *unix.Statx_t, depth int) error {
 	drop := func(why string) {
 		s.leave(path, why)
-		e.kind = 0
+		e.Kind = 0
 	}
 	switch uint32(st.Mode) & unix.S_IFMT {
 	case unix.S_IFREG:
-		e.kind = regular
+		e.Kind = tree.Regular
 		s.file(e, d, st)
 	case unix.S_IFDIR:
 		return s.subdir(n, e, d, path, depth)
 	case unix.S_IFLNK:
-		e.kind = symlink
+		e.Kind = tree.Symlink
 		var err error
-		if e.target, err = readlink(d.fd, e.name); err != nil {
+		if e.Target, err = readlink(d.fd, e.Name); err != nil {
 			drop(err.Error())
 		}
-		return s.take(len(e.target))
+		return s.take(len(e.Target))
 	case unix.S_IFIFO:
-		e.kind = fifo
+		e.Kind = tree.FIFO
 	default:
 		drop(whyNoFile)
 	}
@@ -151,23 +146,23 @@ func (s *scan) describe(n *node, e *entry, d *dirHandle, path string, st *unix.S
 }
 
 // subdir scans a directory in another one. One that is removed meanwhile is not in the checkpoint.
-func (s *scan) subdir(n *node, e *entry, d *dirHandle, path string, depth int) error {
-	e.kind = directory
-	if depth >= maxDepth {
-		s.leave(path, fmt.Sprintf("it is more than %d directories deep", maxDepth))
-		e.kind = 0
+func (s *scan) subdir(n *node, e *tree.Entry, d *dirHandle, path string, depth int) error {
+	e.Kind = tree.Directory
+	if depth >= tree.MaxDepth {
+		s.leave(path, fmt.Sprintf("it is more than %d directories deep", tree.MaxDepth))
+		e.Kind = 0
 		return nil
 	}
 	i := len(n.entries) - 1
 	var child *node
-	fd, err := openat(d.fd, e.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := openat(d.fd, e.Name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		err = unreadable{err}
 	} else {
 		child, err = s.dir(fd, path, depth+1)
 	}
 	if u, ok := err.(unreadable); ok {
-		if e.kind = 0; !errors.Is(u, unix.ENOENT) && !errors.Is(u, unix.ENOTDIR) && !errors.Is(u, unix.ELOOP) {
+		if e.Kind = 0; !errors.Is(u, unix.ENOENT) && !errors.Is(u, unix.ENOTDIR) && !errors.Is(u, unix.ELOOP) {
 			s.leave(path, u.Error())
 		}
 		return nil
@@ -180,19 +175,19 @@ func (s *scan) subdir(n *node, e *entry, d *dirHandle, path string, depth int) e
 }
 
 // file completes the entry of a regular file: from the index, or by having it read.
-func (s *scan) file(e *entry, d *dirHandle, st *unix.Statx_t) {
+func (s *scan) file(e *tree.Entry, d *dirHandle, st *unix.Statx_t) {
 	now := record{inodeID: inodeID{deviceOf(st), st.Ino}, ctime: nanos(st.Ctime), mtime: nanos(st.Mtime), bytes: int64(st.Size)}
 	if old := s.old.find(now.inodeID); old != nil && !s.all && old.flags&racy == 0 && old.ctime == now.ctime && old.mtime == now.mtime && old.bytes == now.bytes {
 		now.hash, now.flags = old.hash, old.flags
 		if s.mapped[st.Ino] {
 			now.flags |= racy
 		}
-		e.hash, e.size, e.flags = old.hash, old.bytes, old.flags&holes
+		e.Hash, e.Size, e.Flags = old.hash, old.bytes, old.flags&tree.Holes
 		s.new = append(s.new, now)
 		return
 	}
 	d.uses.Add(1)
-	j := &job{entry: e, dir: d, name: e.name, record: len(s.new), found: now, sparse: isSparse(now.bytes, int64(st.Blocks))}
+	j := &job{entry: e, dir: d, name: e.Name, record: len(s.new), found: now, sparse: isSparse(now.bytes, int64(st.Blocks))}
 	s.new = append(s.new, record{})
 	s.pending = append(s.pending, j)
 	s.jobs <- j

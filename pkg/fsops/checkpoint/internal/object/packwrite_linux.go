@@ -1,4 +1,4 @@
-package checkpoint
+package object
 
 import (
 	"crypto/rand"
@@ -11,7 +11,7 @@ import (
 
 // add stores an object: encode appends it to a buffer, and returns how it is encoded. whole says that it is known to
 // be what its hash says. An object that is there is stored again.
-func (p *packs) add(h Hash, whole bool, encode func(b []byte) ([]byte, byte)) (size int64, err error) {
+func (p *packs) add(h Hash, whole bool, encode func(b []byte) ([]byte, Encoding)) (size int64, err error) {
 	k, err := p.take()
 	if err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func (p *packs) take() (*pack, error) {
 }
 
 // add appends an object, completes its place, and returns how much of the pack is written.
-func (k *pack) add(h Hash, at *place, encode func(b []byte) ([]byte, byte)) (written int64, err error) {
+func (k *pack) add(h Hash, at *place, encode func(b []byte) ([]byte, Encoding)) (written int64, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := len(k.buf)
@@ -84,7 +84,7 @@ func (k *pack) write() error {
 	return err
 }
 
-// tempPath is that of a pack that has no place yet. Where the directories are changes from turn to turn: see pin.
+// tempPath is that of a pack that has no place yet. Where the directories are changes: see Store.Place.
 func (p *packs) tempPath(k *pack) string { return filepath.Join(p.tmp, filepath.Base(k.file.Name())) }
 
 // sealAll gives the packs that are being written their places. Nobody may add objects meanwhile.

@@ -1,4 +1,4 @@
-package checkpoint
+package object
 
 import (
 	"encoding/binary"
@@ -33,7 +33,7 @@ const (
 	packBuffer = 512 << 10
 	// maxPacks and maxObjects bound what is read of a store: some packs for each checkpoint, and half a GiB of memory.
 	maxPacks   = 1 << 16
-	maxObjects = maxEntries
+	maxObjects = 4 << 20
 	// openPacks is how many packs are open at once.
 	openPacks = 64
 )
@@ -43,7 +43,7 @@ type place struct {
 	pack   uint32 // in packs.all
 	length uint32 // as it is stored
 	offset int64
-	how    byte
+	how    Encoding
 	// whole says that somebody has read it, and that it was what its hash says.
 	whole bool
 }
@@ -144,9 +144,9 @@ func (p *packs) learn(number uint32, list []byte) {
 	}
 }
 
-func splitLength(record []byte) (length uint32, how byte) {
+func splitLength(record []byte) (length uint32, how Encoding) {
 	n := binary.LittleEndian.Uint32(record[len(Hash{}):])
-	return n >> 1, byte(n & 1)
+	return n >> 1, Encoding(n & 1)
 }
 
 // maxNumber bounds the numbers of packs, which start at 1. What has a larger one was forged, and counts for nothing.
@@ -156,7 +156,7 @@ func packName(number uint64) string { return fmt.Sprintf("%016x", number) }
 
 // numbers returns the numbers of the packs, in order.
 func (p *packs) numbers() (list []uint64, err error) {
-	names, err := namesIn(p.dir, maxPacks)
+	names, err := NamesIn(p.dir, maxPacks)
 	for _, name := range names {
 		if n, err := strconv.ParseUint(name, 16, 63); err == nil && packName(n) == name && n < maxNumber {
 			list = append(list, n)
@@ -168,7 +168,7 @@ func (p *packs) numbers() (list []uint64, err error) {
 
 // readList reads the list at the end of a pack. Of a file that is no pack, the error is ErrCorrupt.
 func (p *packs) readList(name string) (*pack, []byte, error) {
-	file, size, err := openRegular(filepath.Join(p.dir, name))
+	file, size, err := OpenRegular(filepath.Join(p.dir, name))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -261,7 +261,7 @@ func (p *packs) reader(number uint32) (file *os.File, done func(), err error) {
 
 // openPack opens a pack for reading. The caller holds p.mu.
 func (p *packs) openPack(k *pack) (file *os.File, done func(), err error) {
-	file, _, err = openRegular(filepath.Join(p.dir, k.name))
+	file, _, err = OpenRegular(filepath.Join(p.dir, k.name))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: a pack is gone", ErrCorrupt)
 	}

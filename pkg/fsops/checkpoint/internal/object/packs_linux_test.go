@@ -1,4 +1,4 @@
-package checkpoint
+package object
 
 import (
 	"bytes"
@@ -18,15 +18,15 @@ import (
 )
 
 // openObjects returns the objects of a new store in a directory, in use until the test ends.
-func openObjects(t testing.TB, dir string) *objects {
+func openStore(t testing.TB, dir string) *Store {
 	t.Helper()
-	for _, name := range []string{objectsDir, packsDir, temporaryDir} {
+	for _, name := range []string{"objects", "packs", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o := newObjects(dir)
-	t.Cleanup(o.packs.use())
+	o := New(filepath.Join(dir, "objects"), filepath.Join(dir, "packs"), filepath.Join(dir, "tmp"))
+	t.Cleanup(o.Use())
 	return o
 }
 
@@ -37,11 +37,11 @@ func noisy(seed byte, size int) []byte {
 	return b
 }
 
-func putAll(t testing.TB, o *objects, contents ...[]byte) (all map[Hash][]byte) {
+func putAll(t testing.TB, o *Store, contents ...[]byte) (all map[Hash][]byte) {
 	t.Helper()
 	all = map[Hash][]byte{}
 	for _, content := range contents {
-		h, err := o.put(content)
+		h, err := o.Put(content)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,17 +50,17 @@ func putAll(t testing.TB, o *objects, contents ...[]byte) (all map[Hash][]byte) 
 	return all
 }
 
-func mustHave(t testing.TB, o *objects, want map[Hash][]byte) {
+func mustHave(t testing.TB, o *Store, want map[Hash][]byte) {
 	t.Helper()
-	c := new(coder)
+	c := new(Coder)
 	for h, content := range want {
-		if got, err := o.read(c, h, maxTreeSize); err != nil || !bytes.Equal(got, content) {
+		if got, err := o.Read(c, h, MaxDir); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("object %s of %d bytes: %d bytes, %v", h, len(content), len(got), err)
 		}
 	}
 }
 
-func packFiles(t testing.TB, o *objects) []os.DirEntry {
+func packFiles(t testing.TB, o *Store) []os.DirEntry {
 	t.Helper()
 	files, err := os.ReadDir(o.packs.dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func packFiles(t testing.TB, o *objects) []os.DirEntry {
 // What many put at once comes back, from packs that are being written, from full ones, and in the next process.
 func TestPacksHaveWhatWasPut(t *testing.T) {
 	dir := t.TempDir()
-	o := openObjects(t, dir)
+	o := openStore(t, dir)
 	o.packs.full = 512 << 10
 	all := map[Hash][]byte{}
 	var mu sync.Mutex
@@ -94,11 +94,11 @@ func TestPacksHaveWhatWasPut(t *testing.T) {
 	}
 	writers.Wait()
 	mustHave(t, o, all)
-	if err := o.seal(); err != nil {
+	if err := o.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	mustHave(t, o, all)
-	mustHave(t, openObjects(t, dir), all)
+	mustHave(t, openStore(t, dir), all)
 	if n := len(packFiles(t, o)); n < 3 {
 		t.Errorf("there are %d packs: none was full", n)
 	}
@@ -106,14 +106,14 @@ func TestPacksHaveWhatWasPut(t *testing.T) {
 
 // What was not sealed is not there afterwards, and neither is its file.
 func TestAbandonedPacksLeaveNothing(t *testing.T) {
-	o := openObjects(t, t.TempDir())
+	o := openStore(t, t.TempDir())
 	kept := putAll(t, o, []byte("kept"))
-	if err := o.seal(); err != nil {
+	if err := o.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	for h := range putAll(t, o, []byte("abandoned")) {
 		o.packs.abandon()
-		if o.has(h) {
+		if o.Has(h) {
 			t.Error("it is still there")
 		}
 	}
@@ -126,13 +126,13 @@ func TestAbandonedPacksLeaveNothing(t *testing.T) {
 // A collection writes packs anew that are mostly of objects that nobody has, and puts small ones together.
 func TestCollectionWritesWastefulPacksAnew(t *testing.T) {
 	dir := t.TempDir()
-	o := openObjects(t, dir)
+	o := openStore(t, dir)
 	var contents [][]byte
 	for i := range 100 {
 		contents = append(contents, noisy(byte(i), 4<<10))
 	}
 	all := putAll(t, o, contents...)
-	if err := o.seal(); err != nil {
+	if err := o.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []struct{ kept, size int }{{100, 100}, {60, 100}, {40, 40}, {0, 0}} {
@@ -147,7 +147,7 @@ func TestCollectionWritesWastefulPacksAnew(t *testing.T) {
 		}
 		all = kept
 		mustHave(t, o, all)
-		mustHave(t, openObjects(t, dir), all)
+		mustHave(t, openStore(t, dir), all)
 		total, err := o.packs.total()
 		if want := int64(part.size * (4<<10 + packRecord)); err != nil || total < want || total > want+int64(packTail) {
 			t.Errorf("with %d objects, the packs have %d bytes, %v", part.kept, total, err)
@@ -155,14 +155,14 @@ func TestCollectionWritesWastefulPacksAnew(t *testing.T) {
 	}
 	for i := range manySmall + 1 {
 		maps.Copy(all, putAll(t, o, noisy(byte(i), 100)))
-		if err := o.seal(); err != nil {
+		if err := o.Seal(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := o.packs.sweep(t.Context(), func(Hash) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	mustHave(t, openObjects(t, dir), all)
+	mustHave(t, openStore(t, dir), all)
 	if n := len(packFiles(t, o)); n != 1 {
 		t.Errorf("there are %d packs", n)
 	}
@@ -179,13 +179,13 @@ func TestCollectionWithoutRoomLosesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	o := openObjects(t, dir)
+	o := openStore(t, dir)
 	var contents [][]byte
 	for i := range 30 {
 		contents = append(contents, noisy(byte(i), 100<<10))
 	}
 	all := putAll(t, o, contents...)
-	if err := o.seal(); err != nil {
+	if err := o.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	_ = os.WriteFile(filepath.Join(dir, "rest"), make([]byte, 4<<20), 0o600) // until nothing is left
@@ -199,12 +199,12 @@ func TestCollectionWithoutRoomLosesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	mustHave(t, o, kept)
-	mustHave(t, openObjects(t, dir), kept)
+	mustHave(t, openStore(t, dir), kept)
 }
 
 // An object that is not what its hash says is not taken from another store.
 func TestForgedObjectIsNotTaken(t *testing.T) {
-	from, to, c := openObjects(t, t.TempDir()), openObjects(t, t.TempDir()), new(coder)
+	from, to, c := openStore(t, t.TempDir()), openStore(t, t.TempDir()), new(Coder)
 	all := putAll(t, from, bytes.Repeat([]byte("text "), 1000), []byte("short"))
 	for h, content := range all {
 		text, how, err := from.packed(h, nil)
@@ -212,17 +212,17 @@ func TestForgedObjectIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, err := range map[string]error{
-			"longer than it may be":  to.putPacked(c, h, text, how, int64(len(content))-1),
-			"of another encoding":    to.putPacked(c, h, text, 1-how, maxTreeSize),
-			"of an unknown encoding": to.putPacked(c, h, text, 2, maxTreeSize),
-			"short":                  to.putPacked(c, h, text[1:], how, maxTreeSize),
-			"another one's":          to.putPacked(c, Hash{1}, text, how, maxTreeSize),
+			"longer than it may be":  to.PutPacked(c, h, text, how, int64(len(content))-1),
+			"of another encoding":    to.PutPacked(c, h, text, 1-how, MaxDir),
+			"of an unknown encoding": to.PutPacked(c, h, text, 2, MaxDir),
+			"short":                  to.PutPacked(c, h, text[1:], how, MaxDir),
+			"another one's":          to.PutPacked(c, Hash{1}, text, how, MaxDir),
 		} {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Errorf("an object that is %s: %v", name, err)
 			}
 		}
-		if err := to.putPacked(c, h, text, how, int64(len(content))); err != nil {
+		if err := to.PutPacked(c, h, text, how, int64(len(content))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -239,7 +239,7 @@ func packOf(objects []byte, count uint32, list []byte) []byte {
 
 // Whoever can write to the store can make packs.
 func TestForgedPacksCountForNothing(t *testing.T) {
-	o := openObjects(t, t.TempDir())
+	o := openStore(t, t.TempDir())
 	record := binary.LittleEndian.AppendUint32(make([]byte, len(Hash{})), 5<<1)
 	for i, forged := range [][]byte{
 		packOf(nil, 1<<31, nil), packOf([]byte("12345"), 2, record), packOf([]byte("1234"), 1, record), packOf([]byte("123456"), 1, record),
@@ -251,14 +251,14 @@ func TestForgedPacksCountForNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := o.read(new(coder), Hash{}, maxTreeSize); !errors.Is(err, ErrCorrupt) {
+	if _, err := o.Read(new(Coder), Hash{}, MaxDir); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("reading what is another object: %v", err)
 	}
 	mustHave(t, o, putAll(t, o, []byte("12345")))
 	if len(o.packs.places) != 2 {
 		t.Errorf("the packs have %d objects", len(o.packs.places))
 	}
-	last := openObjects(t, t.TempDir())
+	last := openStore(t, t.TempDir())
 	if err := os.WriteFile(filepath.Join(last.packs.dir, packName(maxNumber)), packOf(nil, 0, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -272,9 +272,9 @@ func TestForgedPacksCountForNothing(t *testing.T) {
 
 // Whatever a pack has, only what its hash says is read.
 func FuzzPack(f *testing.F) {
-	o := openObjects(f, f.TempDir())
+	o := openStore(f, f.TempDir())
 	putAll(f, o, bytes.Repeat([]byte("text "), 100), []byte("short"), nil)
-	if err := o.seal(); err != nil {
+	if err := o.Seal(); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(filepath.Join(o.packs.dir, packName(1)))
@@ -283,7 +283,7 @@ func FuzzPack(f *testing.F) {
 	}
 	f.Add(whole)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o := openObjects(t, t.TempDir())
+		o := openStore(t, t.TempDir())
 		if err := os.WriteFile(filepath.Join(o.packs.dir, packName(1)), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func FuzzPack(f *testing.F) {
 			t.Fatal(err)
 		}
 		for h := range maps.Clone(o.packs.places) {
-			if _, err := o.read(new(coder), h, 1<<20); err != nil && !errors.Is(err, ErrCorrupt) {
+			if _, err := o.Read(new(Coder), h, 1<<20); err != nil && !errors.Is(err, ErrCorrupt) {
 				t.Error(fmt.Errorf("reading %s: %w", h, err))
 			}
 		}

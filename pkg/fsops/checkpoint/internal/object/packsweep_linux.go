@@ -1,4 +1,4 @@
-package checkpoint
+package object
 
 import (
 	"cmp"
@@ -122,7 +122,7 @@ func (p *packs) keep(keep func(Hash) bool) ([]contents, error) {
 
 // removeOthers removes what is among the packs, and is none.
 func (p *packs) removeOthers() error {
-	names, err := namesIn(p.dir, maxPacks)
+	names, err := NamesIn(p.dir, maxPacks)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (m *mover) move(number int, kept []Hash) error {
 		}
 		m.from[h] = at
 		if err == nil {
-			_, err = m.add(h, at.whole, func(b []byte) ([]byte, byte) { return append(b, m.buf...), at.how })
+			_, err = m.add(h, at.whole, func(b []byte) ([]byte, Encoding) { return append(b, m.buf...), at.how })
 		}
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (m *mover) finish() error {
 	for _, number := range m.empty {
 		k := m.all[number]
 		if err == nil {
-			err = removeAny(filepath.Join(m.dir, k.name))
+			err = RemoveAny(filepath.Join(m.dir, k.name))
 			k.gone = true
 		}
 	}

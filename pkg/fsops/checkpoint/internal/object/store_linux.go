@@ -1,0 +1,249 @@
+package object
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Store has objects. Its methods may be called concurrently, but for those that say otherwise. Callers say with
+// [Store.Use] that they use it.
+type Store struct {
+	dir   string // of the objects that have files of their own
+	tmp   string
+	packs packs
+	// used counts the bytes of all objects; checked is what it was when take last looked whether there is room.
+	used, checked atomic.Int64
+	// counted says that used has been counted.
+	counted bool
+	// Beside, if it is not nil, returns what the volume can hold besides the tree and the objects.
+	Beside func() int64
+	// hashOnly has nothing stored; trees are directories that only memory has, if it is not nil.
+	hashOnly bool
+	trees    map[Hash][]byte
+	// Suspect has objects that are there read before they count as stored: they may have been cut off when the machine
+	// went down.
+	Suspect bool
+	coders  sync.Pool // of *Coder
+}
+
+const (
+	// MaxDir is how many bytes the object of a directory has at most.
+	MaxDir = 1 << 28
+	// WholeSize is the size up to which content is read at once, and compressed.
+	WholeSize = 1 << 20
+	// worthwhile is the size from which content is compressed.
+	worthwhile = 128
+	// CopySize is how much of a larger object is in memory.
+	CopySize = 256 << 10
+)
+
+// New returns the store whose large objects are in one directory, and its packs in another. Files that become one or the
+// other are in tmp. All three are on one file system.
+func New(large, packed, tmp string) *Store {
+	return &Store{dir: large, tmp: tmp, packs: packs{dir: packed, tmp: tmp, full: packSize}}
+}
+
+// HashOnly returns a store that keeps nothing of what is put into it. It tells the hashes.
+func HashOnly() *Store { return &Store{hashOnly: true} }
+
+// Overlay returns a store that has the objects of this one, and in memory the directories that are put into it. It writes nothing.
+func (o *Store) Overlay() *Store {
+	over := New(o.dir, o.packs.dir, o.tmp)
+	over.hashOnly, over.trees = true, map[Hash][]byte{}
+	return over
+}
+
+// Place gives the store other paths of the same directories. Nobody else may use it meanwhile.
+func (o *Store) Place(large, packed, tmp string) {
+	o.dir, o.tmp = large, tmp
+	o.packs.mu.Lock()
+	defer o.packs.mu.Unlock()
+	o.packs.dir, o.packs.tmp = packed, tmp
+}
+
+// Use keeps in memory where the objects in packs are until done is called. What was put and not sealed is lost then.
+func (o *Store) Use() (done func()) { return o.packs.use() }
+
+// A Coder has what one goroutine needs to read and write objects.
+type Coder struct {
+	// Content is what was read last. It has its memory for what comes next.
+	Content []byte
+	packed  []byte
+}
+
+// Coder returns a coder for one goroutine, until it is released.
+func (o *Store) Coder() *Coder {
+	if c, ok := o.coders.Get().(*Coder); ok {
+		return c
+	}
+	return new(Coder)
+}
+
+// Release lets others use a coder.
+func (o *Store) Release(c *Coder) { o.coders.Put(c) }
+
+// Buffer returns n bytes of memory. They are the coder's Content from now on.
+func (c *Coder) Buffer(n int64) []byte {
+	c.Content = grow(c.Content, n)
+	return c.Content
+}
+
+// Has reports whether the store has an object.
+func (o *Store) Has(h Hash) bool {
+	if ok, err := o.hasPacked(h); ok || err != nil {
+		return ok
+	}
+	return o.hasLarge(h)
+}
+
+// FileOf returns the path of the file that an object is in: a pack, or a file of its own.
+func (o *Store) FileOf(h Hash) (string, error) {
+	at, packed, err := o.packs.find(h)
+	if packed {
+		return o.packs.path(at), err
+	}
+	return o.path(h), err
+}
+
+// hasPacked reports whether a pack has an object.
+func (o *Store) hasPacked(h Hash) (bool, error) {
+	at, ok, err := o.packs.find(h)
+	if err != nil || !ok || at.whole || !o.Suspect {
+		return ok, err
+	}
+	c := o.Coder()
+	defer o.Release(c)
+	_, err = o.unpack(c, h, at, MaxDir)
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Put stores content of up to WholeSize, or a directory. It is there for other processes once it is sealed.
+func (o *Store) Put(content []byte) (Hash, error) {
+	h := Hash(sha256.Sum256(content))
+	if o.hashOnly {
+		return h, nil
+	}
+	if ok, err := o.hasPacked(h); ok || err != nil {
+		return h, err
+	}
+	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return encode(b, content) })
+	if err == nil {
+		err = o.take(size)
+	}
+	return h, err
+}
+
+// Seal makes what was put part of the store, also for processes to come. Nobody may put objects meanwhile.
+func (o *Store) Seal() error { return o.packs.sealAll() }
+
+// roomStep is how much is written until the room is looked at again.
+const roomStep = 4 << 20
+
+// take counts bytes, and fails with [ErrNoRoom] if the objects get larger than what is free: a store
+// takes half of that at most.
+func (o *Store) take(n int64) error {
+	used := o.used.Add(n)
+	if used-o.checked.Load() < roomStep {
+		return nil
+	}
+	o.checked.Store(used)
+	if free := o.free(); used > free {
+		return fmt.Errorf("%w: the checkpoints have %d MiB, and %d MiB are free", ErrNoRoom, used>>20, free>>20)
+	}
+	return nil
+}
+
+// free returns how much can still be written.
+func (o *Store) free() int64 {
+	free := int64(math.MaxInt64)
+	var st unix.Statfs_t
+	if err := unix.Statfs(o.dir, &st); err == nil && st.Blocks > 0 && st.Bsize > 0 { // else it does not tell
+		free = int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize)) * uint64(st.Bsize))
+	}
+	if o.Beside != nil {
+		free = min(free, o.Beside())
+	}
+	return free
+}
+
+// Temporary returns a path, which nobody can foresee, for a new file that gets its place when it is whole.
+func (o *Store) Temporary() string { return filepath.Join(o.tmp, rand.Text()) }
+
+// Damaged returns the error of an object that is not what its hash says. It is [ErrCorrupt].
+func Damaged(h Hash) error { return fmt.Errorf("%w: object %s is not what it was", ErrCorrupt, h) }
+
+func missing(h Hash, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: object %s is gone", ErrCorrupt, h)
+	case errors.Is(err, ErrCorrupt):
+		return Damaged(h)
+	}
+	return err
+}
+
+// Read returns an object that has up to limit bytes. The content is the coder's, until it reads
+// another one. An object that is missing, longer, or not what its hash says is [ErrCorrupt].
+func (o *Store) Read(c *Coder, h Hash, limit int64) ([]byte, error) {
+	at, ok, err := o.packs.find(h)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		return o.unpack(c, h, at, limit)
+	}
+	file, size, err := o.open(h)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if size > limit {
+		return nil, Damaged(h)
+	}
+	c.packed = grow(c.packed, size)
+	if _, err := io.ReadFull(file, c.packed); err != nil {
+		return nil, missing(h, err)
+	}
+	return decode(c, h, c.packed, Raw, limit)
+}
+
+func grow(b []byte, n int64) []byte {
+	if int64(cap(b)) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// PutDir is Put for a directory, which an overlay has in memory.
+func (o *Store) PutDir(text []byte) (Hash, error) {
+	h, err := o.Put(text)
+	if o.trees != nil && !o.Has(h) {
+		o.trees[h] = bytes.Clone(text)
+	}
+	return h, err
+}
+
+// ReadDir is Read for a directory, which an overlay may have in memory alone. Nobody may change the bytes.
+func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
+	if text, ok := o.trees[h]; ok {
+		return text, nil
+	}
+	return o.Read(c, h, MaxDir)
+}
+
+// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt].
+func (o *Store) Check(h Hash) error { return o.WriteTo(io.Discard, h) }

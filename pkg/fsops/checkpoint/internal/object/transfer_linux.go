@@ -1,0 +1,92 @@
+package object
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// These are all that sending and receiving know of how objects are stored.
+
+// DirText returns the text of a directory's object.
+func (o *Store) DirText(h Hash) ([]byte, error) {
+	c := o.Coder()
+	defer o.Release(c)
+	text, err := o.Read(c, h, MaxDir)
+	return bytes.Clone(text), err
+}
+
+// OpenStored opens an object as it is stored, and tells how many bytes that is. Those of a small one are in buf, which it may
+// replace by a larger one: next.
+func (o *Store) OpenStored(h Hash, buf []byte) (r io.ReadCloser, next []byte, size int64, how Encoding, err error) {
+	_, small, err := o.packs.find(h)
+	if err != nil {
+		return nil, buf, 0, 0, err
+	}
+	if small {
+		text, how, err := o.packed(h, buf)
+		return io.NopCloser(bytes.NewReader(text)), text, int64(len(text)), how, err
+	}
+	file, size, err := o.open(h)
+	if err != nil {
+		return nil, buf, 0, 0, err
+	}
+	return storedFile{io.LimitReader(file, size), file}, buf, size, Raw, nil
+}
+
+type storedFile struct {
+	io.Reader
+	io.Closer
+}
+
+// An Incoming is a new object that arrives in parts, and does not fit into memory.
+type Incoming struct {
+	o    *Store
+	file *os.File
+	sum  hash.Hash
+	size int64
+}
+
+// Incoming begins an object that arrives. The caller commits or discards it.
+func (o *Store) Incoming() (*Incoming, error) {
+	file, err := os.OpenFile(o.Temporary(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return &Incoming{o: o, file: file, sum: sha256.New()}, err
+}
+
+// Add adds what has arrived of it. It fails with [ErrNoRoom] if the store has no room for that.
+func (in *Incoming) Add(data []byte) error {
+	in.size += int64(len(data))
+	err := in.o.take(int64(len(data)))
+	if err == nil {
+		_, err = in.file.Write(data)
+	}
+	in.sum.Write(data)
+	return err
+}
+
+// path is the file's. Where the store's directories are changes from turn to turn: see Place.
+func (in *Incoming) path() string { return filepath.Join(in.o.tmp, filepath.Base(in.file.Name())) }
+
+// Discard removes what has arrived.
+func (in *Incoming) Discard() {
+	in.file.Close()
+	_ = os.Remove(in.path())
+	in.o.used.Add(-in.size)
+}
+
+// Commit makes what has arrived an object. If it has another hash than this, it is discarded, and the error is [ErrCorrupt].
+func (in *Incoming) Commit(h Hash) error {
+	if Hash(in.sum.Sum(nil)) != h {
+		in.Discard()
+		return Damaged(h)
+	}
+	if err := errors.Join(in.file.Chmod(0o400), in.file.Close()); err != nil {
+		in.Discard()
+		return err
+	}
+	return in.o.publish(in.path(), h)
+}
