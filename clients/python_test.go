@@ -15,6 +15,6 @@ func TestPythonClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := "import sys, unittest; sys.path[:0] = ['.', " + `"` + client + `"` + "]; unittest.main(None, argv=['clients', 'standard', 'client'])"
+	program := "import sys, unittest; sys.path[:0] = ['.', " + `"` + client + `"` + "]; unittest.main(None, argv=['clients', 'standard', 'client', 'checkpoints'])"
 	run(t, "testdata/python", serve(t), contracts.Record(t, "deepagents", "Python"), "python3", "-I", "-S", "-B", "-c", program)
 }

@@ -21,8 +21,8 @@ export interface Call {
   headers?: { [name: string]: string | undefined };
   /** Sent as JSON. */
   json?: unknown;
-  /** Sent as it is. */
-  body?: Uint8Array<ArrayBuffer> | string;
+  /** Sent as it is. What comes bit by bit can be sent once: such a call must not be repeatable. */
+  body?: Uint8Array<ArrayBuffer> | string | AsyncIterable<Uint8Array>;
   accept?: string;
   signal?: AbortSignal | undefined;
   /** Ends the repetitions, but not a request that is under way. */
@@ -101,6 +101,7 @@ export class Connection {
     } else if (call.body !== undefined) {
       headers.set("content-type", "application/octet-stream");
       init.body = call.body;
+      init.duplex = "half"; // fetch requires it of what comes bit by bit
     }
     if (call.signal) init.signal = call.signal;
     let response: Response;

@@ -3,7 +3,10 @@ import { bodyOf, type ExecOptions, type ExecResult, Input, Output, type StreamOp
 import { newExecKey } from "./execkey.js";
 import { Search } from "./search.js";
 import { textOf } from "./text.js";
-import type { Command, Edit, Exit, FileInfo, GlobMatch, GlobOptions, GrepLine, GrepOptions, OutputEvent, SandboxInfo } from "./types.js";
+import type {
+  Checkpoint, CheckpointOptions, Command, Difference, Edit, Exit, FileInfo, GlobMatch, GlobOptions, GrepLine, GrepOptions, NewCheckpoint, OutputEvent,
+  Restored, SandboxInfo,
+} from "./types.js";
 
 const defaultOutput = 1 << 20; // bytes of each output
 
@@ -123,6 +126,54 @@ export class Sandbox {
     }));
   }
 
+  /** Keeps the state of the files in the workdir. Commands may run meanwhile. */
+  checkpoint(options: CheckpointOptions = {}): Promise<NewCheckpoint> {
+    return this.#connection.json("POST", `${this.#root}/checkpoints`, { json: options });
+  }
+
+  /** Lists the checkpoints, the oldest first. */
+  async checkpoints(): Promise<Checkpoint[]> {
+    const { checkpoints } = await this.#connection.json<{ checkpoints: Checkpoint[] }>("GET", `${this.#root}/checkpoints`);
+    return checkpoints;
+  }
+
+  /** Finds how the files differ from a checkpoint: as they are now, or as they are in the checkpoint to. */
+  diff(checkpoint: string, options: { to?: string; text?: boolean } = {}): Search<Difference> {
+    const answer = () => this.#connection.send("GET", `${this.#checkpoint(checkpoint)}/diff`, { query: options });
+    return new Search(answer, (line, path) => ({
+      path,
+      how: line.how!,
+      directory: line.directory ?? false,
+      ...((line.diff ?? line.diff_base64) !== undefined && { diff: textOf(line.diff, line.diff_base64) }),
+      ...(line.no_diff !== undefined && { noDiff: line.no_diff }),
+    }));
+  }
+
+  /**
+   * Makes the files what they were in a checkpoint, or only some paths, each with all that is below it. Once it
+   * has begun to change files, it goes on if the connection breaks.
+   */
+  restore(checkpoint: string, paths: string[] = []): Promise<Restored> {
+    return this.#connection.json("POST", `${this.#checkpoint(checkpoint)}/restore`, { json: { paths } });
+  }
+
+  /** Removes a checkpoint, and what only it has. The files in the workdir stay. */
+  removeCheckpoint(checkpoint: string): Promise<void> {
+    return this.#connection.none("DELETE", this.#checkpoint(checkpoint), { repeatable: false });
+  }
+
+  /** Yields a checkpoint as one file, as it comes. */
+  async *exportCheckpoint(checkpoint: string): AsyncGenerator<Uint8Array, void, undefined> {
+    yield* partsOf(await this.#connection.send("GET", `${this.#checkpoint(checkpoint)}/export`));
+  }
+
+  /** Gets a checkpoint from a file that was exported. The files in the workdir stay as they are until a restore. */
+  importCheckpoint(file: Uint8Array | AsyncIterable<Uint8Array>): Promise<Checkpoint> {
+    const whole = file instanceof Uint8Array;
+    const body = whole ? new Uint8Array(file) : file;
+    return this.#connection.json("POST", `${this.#root}/checkpoints/import`, { body, repeatable: whole });
+  }
+
   /** Runs a command, and returns how it ended, whatever its exit code. */
   async exec(options: ExecOptions): Promise<ExecResult> {
     const outputs = { stdout: new Tail(options.maxOutput ?? defaultOutput), stderr: new Tail(options.maxOutput ?? defaultOutput) };
@@ -168,5 +219,9 @@ export class Sandbox {
    */
   signal(execId: string, signal: number, options: { repeatable?: boolean; stop?: AbortSignal } = {}): Promise<void> {
     return this.#connection.none("POST", `${this.#root}/processes/${encodeURIComponent(execId)}/signal`, { json: { signal }, ...options });
+  }
+
+  #checkpoint(id: string): string {
+    return `${this.#root}/checkpoints/${encodeURIComponent(id)}`;
   }
 }

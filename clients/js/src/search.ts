@@ -1,22 +1,27 @@
 import { linesOf } from "./connection.js";
 import { CutError } from "./errors.js";
 import { textOf } from "./text.js";
-import type { FileType, SearchEnd } from "./types.js";
+import type { Difference, FileType, SearchEnd } from "./types.js";
 
-/** A line of an answer to a search. */
+/** A line of an answer to a search or a comparison. */
 export interface SearchLine {
-  type: FileType | "match" | "context" | "end";
+  type: FileType | "match" | "context" | "difference" | "end";
   path?: string;
   path_base64?: string;
   line?: number;
   text?: string;
   text_base64?: string;
+  how?: Difference["how"];
+  directory?: boolean;
+  diff?: string;
+  diff_base64?: string;
+  no_diff?: string;
   truncated?: boolean;
   skipped?: string[];
 }
 
 /**
- * The results of a search, as they are found. It can be read once. A search that was cut off is
+ * The results of a search or a comparison, as they are found. It can be read once. One that was cut off is
  * an error, so that nobody takes its results for all.
  */
 export class Search<T> implements AsyncIterable<T> {
@@ -37,7 +42,7 @@ export class Search<T> implements AsyncIterable<T> {
       if (ended) this.end = { truncated: line.truncated ?? false, skipped: line.skipped ?? [] };
       else yield this.#result(line, textOf(line.path, line.path_base64));
     }
-    if (!ended) throw new CutError("the search was cut off");
+    if (!ended) throw new CutError("the answer was cut off");
   }
 
   /** Reads all results. */

@@ -119,6 +119,74 @@ export interface Edit {
   all?: boolean;
 }
 
+/** A state of the files in the workdir. */
+export interface Checkpoint {
+  /** A hash of what it consists of. Keep it: by it a restore notices if commands have changed the checkpoint. */
+  id: string;
+  name?: string;
+  /** It goes with those without a name. */
+  automatic?: boolean;
+  time: string;
+  /** How many it has, without directories. */
+  files: number;
+  /** The sum of their sizes. */
+  bytes: number;
+  /** How much was written for it. */
+  stored_bytes: number;
+}
+
+/** A path that a call left as it is, and why. */
+export interface LeftPath {
+  /** Missing if it is not UTF-8: then path_base64 has it. */
+  path?: string;
+  path_base64?: string;
+  why?: string;
+}
+
+export interface CheckpointOptions {
+  /** What it is called, for people. */
+  name?: string;
+  /** A program makes it at each step: it goes with those without a name. */
+  automatic?: boolean;
+  /** Globs of files that it does not have, and that a restore leaves alone. */
+  exclude?: string[];
+}
+
+export interface NewCheckpoint extends Checkpoint {
+  /** Files that it lacks, such as sockets and what cannot be read. */
+  left_out: LeftPath[];
+  /** How many others. */
+  more_left_out?: number;
+  /** Files that changed whenever they were read. */
+  moving: LeftPath[];
+  /** How many others. */
+  more_moving?: number;
+}
+
+/** What came of a restore. */
+export interface Restored {
+  /** What was there before: a restore of it undoes this one. */
+  before: Checkpoint;
+  /** How many files, directories and links were made, replaced, changed or removed. */
+  changed: number;
+  /** What is not as in the checkpoint; none if all is. */
+  kept: LeftPath[];
+  /** How many others. */
+  more_kept?: number;
+}
+
+/** A path that differs from a checkpoint. */
+export interface Difference {
+  path: string;
+  /** What is changed has another mode, owner or time alone. */
+  how: "added" | "removed" | "modified" | "retyped" | "changed";
+  directory: boolean;
+  /** A unified diff, if one was asked for and there is one. */
+  diff?: string;
+  /** Why there is none. */
+  noDiff?: string;
+}
+
 /** A command: args without a shell, or a script for bash. */
 export interface Command {
   args?: string[];

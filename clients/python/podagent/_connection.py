@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -34,7 +34,7 @@ class Call:
     query: dict[str, Any] | None = None
     headers: dict[str, str | None] | None = None
     json: Any = None
-    body: bytes | None = None
+    body: bytes | Iterable[bytes] | None = None  # what comes bit by bit can be sent once: such a call must not be repeatable
     accept: str | None = None
     # It may be sent again though it is not known whether it was done. GET, PUT and DELETE may, unless it says False.
     repeatable: bool | None = None

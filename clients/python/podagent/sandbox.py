@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from .errors import CutError
 
 @dataclass
 class Found:
-    """The results of a search."""
+    """The results of a search or a comparison."""
 
     results: list[dict[str, Any]]
     truncated: bool = False
@@ -114,6 +114,52 @@ class Sandbox:
         """Finds lines in files. The options are those of grep in openapi.json, such as fixed, paths and include."""
         return self._search("POST", "/grep", Call(json={"pattern": pattern, **options}, repeatable=True))
 
+    def checkpoint(self, name: str | None = None, *, automatic: bool = False, exclude: Sequence[str] = ()) -> dict[str, Any]:
+        """Keeps the state of the files in the workdir, and describes it as create-checkpoint in openapi.json does.
+
+        Its id is to be kept. A checkpoint that a program makes at each step is automatic: it goes with those without
+        a name. exclude are globs of files that it does not have, and that a restore leaves alone.
+        """
+        body = {"automatic": automatic, "exclude": [*exclude]} | ({} if name is None else {"name": name})
+        return self._connection.json("POST", f"{self._root}/checkpoints", Call(json=body))
+
+    def checkpoints(self) -> Sequence[dict[str, Any]]:
+        """Lists the checkpoints, the oldest first."""
+        return self._connection.json("GET", f"{self._root}/checkpoints")["checkpoints"]
+
+    def diff(self, checkpoint: str, to: str | None = None, *, text: bool = False) -> Found:
+        """Finds how the files differ from a checkpoint: as they are now, or as they are in the checkpoint to.
+
+        Each result has a path, and how: added, removed, modified, retyped, or changed, which is another mode, owner
+        or time alone. With text, it has a unified diff, or no_diff, which says why there is none.
+        """
+        return self._search("GET", self._checkpoint(checkpoint) + "/diff", Call(query={"to": to, "text": text}), "path", "diff")
+
+    def restore(self, checkpoint: str, paths: Sequence[str] = ()) -> dict[str, Any]:
+        """Makes the files what they were in a checkpoint, or only some paths, each with all that is below it.
+
+        Of what it returns, before is a checkpoint that undoes this, and kept says what is not as in the checkpoint.
+        Once it has begun to change files, it goes on if the connection breaks.
+        """
+        return self._connection.json("POST", self._root + self._checkpoint(checkpoint) + "/restore", Call(json={"paths": [*paths]}))
+
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        """Removes a checkpoint, and what only it has. The files in the workdir stay."""
+        self._connection.json("DELETE", self._root + self._checkpoint(checkpoint), Call(repeatable=False))
+
+    def export_checkpoint(self, checkpoint: str) -> Iterator[bytes]:
+        """Yields a checkpoint as one file, as it comes."""
+        yield from self._connection.send("GET", self._root + self._checkpoint(checkpoint) + "/export").parts()
+
+    def import_checkpoint(self, file: bytes | Iterable[bytes]) -> dict[str, Any]:
+        """Gets a checkpoint from a file that was exported, and describes it.
+
+        file is its content, a file that is open for reading bytes, or what export_checkpoint of another sandbox
+        yields. The files in the workdir stay as they are until a restore.
+        """
+        call = Call(body=file, repeatable=isinstance(file, bytes))
+        return self._connection.json("POST", f"{self._root}/checkpoints/import", call)
+
     def exec(
         self,
         command: str | list[str],
@@ -182,18 +228,22 @@ class Sandbox:
         """Sends a signal, by its number on Linux, to a command and all that it started."""
         self._connection.json("POST", f"{self._root}/processes/{quote(exec_id, safe='')}/signal", Call(json={"signal": signal}))
 
-    def _search(self, method: str, path: str, call: Call) -> Found:
+    @staticmethod
+    def _checkpoint(id: str) -> str:
+        return f"/checkpoints/{quote(id, safe='')}"
+
+    def _search(self, method: str, path: str, call: Call, *texts: str) -> Found:
         results: list[dict[str, Any]] = []
         found = None
         for line in self._connection.send(method, self._root + path, call).lines():
             if line["type"] == "end":
                 found = Found(results, line.get("truncated", False), line.get("skipped", []))
                 continue
-            line["path"] = _text(line, "path")
-            line["text"] = _text(line, "text")
+            for name in texts or ("path", "text"):
+                line[name] = _text(line, name)
             results.append(line)
         if found is None:
-            raise CutError("the search was cut off")
+            raise CutError("the answer was cut off")
         return found
 
 

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
-import { Gateway, type Sandbox } from "podagent";
+import { CutError, Gateway, type Sandbox } from "podagent";
 import { SandboxProcess } from "podagent/claude";
 
 const each = 150_000; // bytes of answers, after which a connection breaks
@@ -65,6 +65,12 @@ export function cuts(): void {
       assert.equal(starts.length, 1);
       assert.equal(new TextDecoder().decode(await sandbox.read("runs")), "ran\n");
       assert.ok(count > 5, `${count} connections broke`);
+    });
+
+    it("the file of a checkpoint is whole, or an error", async () => {
+      await sandbox.exec({ script: "head -c 300000 /dev/urandom > random" });
+      const { id } = await sandbox.checkpoint();
+      await assert.rejects(buffer(sandbox.exportCheckpoint(id)), CutError);
     });
 
     it("standard input arrives once", async () => {

@@ -1,5 +1,6 @@
 // Runs the tests of the JavaScript client against the gateway of the environment.
 import { describe } from "node:test";
+import { checkpoints } from "./checkpoints.js";
 import { cuts } from "./cuts.js";
 import { errors } from "./errors.js";
 import { graph } from "./graph.js";
@@ -10,6 +11,7 @@ describe("the JavaScript client", { concurrency: true }, () => {
   standard();
   graph();
   spawning();
+  checkpoints();
   cuts();
   errors();
 });
