@@ -1,7 +1,6 @@
 package checkpoint_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -208,61 +205,6 @@ func TestForgedManifestIsNoticed(t *testing.T) {
 			t.Errorf("%q is an ID", id)
 		}
 	}
-}
-
-// Nothing that a command writes during a restore is lost: it is there, or in the checkpoint of before.
-func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
-	files := map[string]string{}
-	for _, name := range strings.Fields("a b c d e f g h") {
-		files[name] = "first"
-	}
-	root, s := plot(t, files, checkpoint.Options{})
-	c := create(t, s)
-	ctx, stop := context.WithCancel(t.Context())
-	var writer sync.WaitGroup
-	written := make(map[string]string)
-	writer.Go(func() {
-		for n := 0; ctx.Err() == nil; n++ {
-			for name := range files {
-				text := time.Now().String()
-				tmp := filepath.Join(root, "tmp")
-				if os.WriteFile(tmp, []byte(text), 0o644) == nil && os.Rename(tmp, filepath.Join(root, name)) == nil {
-					written[name] = text
-				}
-			}
-		}
-	})
-	var all []checkpoint.ID
-	for range 20 {
-		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
-		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
-			t.Error(err)
-		}
-		all = append(all, done.Before.ID)
-	}
-	stop()
-	writer.Wait()
-	now := reap(t, root)
-	for name, text := range written {
-		// The scan may have seen it by the name that it had first.
-		if now[name] != text && !inAny(t, root, s, all, name, text) && !inAny(t, root, s, all, "tmp", text) {
-			t.Errorf("what was last written to %s is nowhere", name)
-		}
-	}
-}
-
-// inAny reports whether one of the checkpoints has a text in a file.
-func inAny(t *testing.T, root string, s *checkpoint.Store, ids []checkpoint.ID, name, text string) bool {
-	t.Helper()
-	for _, id := range ids {
-		if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{Paths: []string{name}}); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := os.ReadFile(filepath.Join(root, name)); string(got) == text {
-			return true
-		}
-	}
-	return false
 }
 
 // Old checkpoints go, and what only they have; those that somebody has named go last, unlike automatic ones.

@@ -1,0 +1,141 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
+)
+
+// A writer changes files in every way that commands do, and knows what it has left in them since it was last asked.
+type writer struct {
+	root string
+	mu   sync.Mutex // held while it writes
+	n    int
+	last map[string]string // by path, since it was asked
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+func newWriter(root string, names []string) *writer {
+	w := &writer{root: root, last: map[string]string{}, stop: make(chan struct{})}
+	w.done.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-w.stop:
+				return
+			default:
+				w.change(names[n%len(names)], n/len(names)%2 == 0)
+			}
+		}
+	})
+	return w
+}
+
+// change gives a file another content: in place, or by a rename. All contents are of one size.
+func (w *writer) change(name string, inPlace bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n++
+	text := fmt.Sprintf("written %010d", w.n)
+	path := filepath.Join(w.root, name)
+	if inPlace && writeInPlace(path, text) || !inPlace && replace(path, text) {
+		w.last[name] = text
+	}
+}
+
+// writeInPlace reports whether a file that is called so has the text. What is written to a file that a restore has taken
+// away meanwhile is lost, as it is with a file that is removed.
+func writeInPlace(path, text string) bool {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if _, err := file.WriteAt([]byte(text), 0); err != nil {
+		return false
+	}
+	written, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(written, there)
+}
+
+func replace(path, text string) bool {
+	tmp := path + ".tmp"
+	return os.WriteFile(tmp, []byte(text), 0o644) == nil && os.Rename(tmp, path) == nil
+}
+
+// Nothing that a command writes during a restore is lost: it is there, or in the checkpoint of before. And nothing else is there
+// but what the checkpoint has.
+func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
+	names := strings.Fields("a b c d e f new1 new2") // some of which the checkpoint lacks
+	files := map[string]string{}
+	for _, name := range names[:6] {
+		files[name] = "of the checkpoint"
+	}
+	dir := smallDisk(t, "size=64m") // where no restore waits for a disk
+	root := filepath.Join(dir, "tree")
+	sow(t, root, files)
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	w := newWriter(root, names)
+	defer w.done.Wait()
+	defer close(w.stop)
+	kept, replaced := 0, 0
+	const fewest, most = 20, 1000
+	for n := 0; (n < fewest || kept == 0 || replaced == 0) && !t.Failed(); n++ {
+		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
+			t.Fatal(err)
+		}
+		kept += len(done.Kept)
+		replaced += w.wantAll(t, s, files, c.ID, done.Before.ID)
+		if n == most {
+			t.Fatalf("the restores have kept %d files that were written meanwhile, and replaced %d", kept, replaced)
+		}
+	}
+}
+
+// wantAll expects each text that the writer has left since it was last asked to be in the tree or in a checkpoint, and
+// returns how many are in the latter alone.
+func (w *writer) wantAll(t *testing.T, s *checkpoint.Store, files map[string]string, first, before checkpoint.ID) (replaced int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var kept strings.Builder // the contents of before, each with the name that it had then
+	for d, err := range s.Diff(t.Context(), first, before, checkpoint.DiffOptions{Text: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Write(d.Diff)
+	}
+	for name, text := range w.last {
+		now, err := os.ReadFile(filepath.Join(w.root, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		switch {
+		case string(now) == text:
+		case err == nil && string(now) != files[name]:
+			t.Errorf("%s has %q, which is of nobody, or older than %q", name, now, text)
+		case !strings.Contains(kept.String(), text):
+			t.Errorf("%q, which was written to %s, is nowhere", text, name)
+		default:
+			replaced++
+		}
+	}
+	clear(w.last)
+	return replaced
+}
