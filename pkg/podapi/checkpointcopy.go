@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"syscall"
 
 	"google.golang.org/grpc"
@@ -75,12 +76,18 @@ func copiedFromProto(id checkpoint.ID, r *pb.ImportCheckpointEnd) (copied Copied
 type relay struct {
 	from grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.ExportCheckpointResponse]
 	to   grpc.BidiStreamingClient[pb.ImportCheckpointRequest, pb.ImportCheckpointResponse]
+	// owed counts what the source has been asked for and has not sent: the manifest, and objects.
+	owed atomic.Int64
 }
+
+// errSourceGone says that the source has ended, for a reason that carry has got.
+var errSourceGone = errors.New("the source of the checkpoint is gone")
 
 func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opts CopyOptions) (*pb.ImportCheckpointEnd, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var r relay
+	r.owed.Store(1)
 	var err error
 	if r.from, err = c.points.Export(ctx); err != nil {
 		return nil, transferError(err)
@@ -94,7 +101,8 @@ func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opt
 	down := make(chan error, 1)
 	go func() {
 		err := r.carry()
-		if err != nil {
+		// A source that owes nothing may end: the other agent may be busy with the files for long.
+		if err != nil && r.owed.Load() > 0 {
 			cancel()
 		}
 		down <- err
@@ -105,7 +113,7 @@ func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opt
 	}
 	cancel()
 	// The end of one stream ends the other one: the reason is the error that came first.
-	if sourceErr := <-down; sourceErr != nil && isCancelled(err) {
+	if sourceErr := <-down; sourceErr != nil && (isCancelled(err) || errors.Is(err, errSourceGone)) {
 		err = sourceErr
 	}
 	return nil, transferError(err)
@@ -116,6 +124,7 @@ func isCancelled(err error) bool { return errors.Is(wire.FromStatus(err), contex
 // carry passes on what the source sends, until its end.
 func (r *relay) carry() error {
 	var idle idleMessages
+	var rest int64 // of the object that is being sent
 	for {
 		m, err := r.from.Recv()
 		if err != nil {
@@ -125,8 +134,16 @@ func (r *relay) carry() error {
 		switch kind := m.Kind.(type) {
 		case *pb.ExportCheckpointResponse_Manifest:
 			request.Kind = &pb.ImportCheckpointRequest_Manifest{Manifest: kind.Manifest}
+			if kind.Manifest.GetLast() {
+				r.owed.Add(-1)
+			}
 		case *pb.ExportCheckpointResponse_Parts:
 			request.Kind = &pb.ImportCheckpointRequest_Parts{Parts: kind.Parts}
+			for _, p := range kind.Parts.GetParts() {
+				if rest += p.GetSize() - int64(len(p.GetData())); rest == 0 {
+					r.owed.Add(-1)
+				}
+			}
 		case *pb.ExportCheckpointResponse_End:
 			return protocolError("the end, which nobody asked for")
 		default:
@@ -151,8 +168,10 @@ func (r *relay) ask() (*pb.ImportCheckpointEnd, error) {
 		}
 		switch kind := m.Kind.(type) {
 		case *pb.ImportCheckpointResponse_Want:
-			// Of an error, carry gets the reason.
-			_ = r.from.Send(&pb.ExportCheckpointRequest{Kind: &pb.ExportCheckpointRequest_Want{Want: kind.Want}})
+			r.owed.Add(int64(len(kind.Want.GetHashes()) / len(checkpoint.Hash{})))
+			if r.from.Send(&pb.ExportCheckpointRequest{Kind: &pb.ExportCheckpointRequest_Want{Want: kind.Want}}) != nil {
+				return nil, errSourceGone
+			}
 		case *pb.ImportCheckpointResponse_End:
 			return kind.End, nil
 		default:

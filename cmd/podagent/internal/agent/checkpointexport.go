@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"syscall"
 
@@ -12,21 +11,6 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// transfers bounds how many checkpoints are sent, or received, at a time: each takes some memory.
-type transfers chan struct{}
-
-func newTransfers() transfers { return make(transfers, maxTransfers) }
-
-// begin waits until there may be one more.
-func (t transfers) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 type exportStream = grpc.BidiStreamingServer[pb.ExportCheckpointRequest, pb.ExportCheckpointResponse]
 
 func (s *checkpointsService) Export(stream exportStream) error {
@@ -34,6 +18,7 @@ func (s *checkpointsService) Export(stream exportStream) error {
 	if err != nil {
 		return err
 	}
+	stream = patient[pb.ExportCheckpointRequest, pb.ExportCheckpointResponse]{stream, s.checkpoints.after}
 	first, err := stream.Recv()
 	if err != nil {
 		return cut(err)

@@ -18,6 +18,7 @@ func (s *checkpointsService) Import(stream importStream) error {
 	if err != nil {
 		return err
 	}
+	stream = patient[pb.ImportCheckpointRequest, pb.ImportCheckpointResponse]{stream, s.checkpoints.after}
 	first, err := stream.Recv()
 	if err != nil {
 		return cut(err)

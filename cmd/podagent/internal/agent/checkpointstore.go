@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -23,6 +24,7 @@ type checkpoints struct {
 	settled        chan struct{}
 	unsettled      error
 	sent, received transfers
+	after          func(time.Duration) <-chan time.Time // for transfers: time.After
 }
 
 // settle waits for that.
@@ -109,7 +111,7 @@ func (a *Agent) openStore() bool {
 		a.checkpoints.missing = err
 		return false
 	}
-	a.checkpoints.store, a.checkpoints.sent, a.checkpoints.received = store, newTransfers(), newTransfers()
+	a.checkpoints.store, a.checkpoints.sent, a.checkpoints.received, a.checkpoints.after = store, newTransfers(), newTransfers(), time.After
 	return true
 }
 

@@ -63,6 +63,9 @@ const (
 	maxCount = 1 << 60
 	// maxTransfers is how many checkpoints are sent at a time, and how many received.
 	maxTransfers = 8
+	// transferIdle is how long a transfer waits for its peer: longer than an agent is busy with a checkpoint or a
+	// restore of a large tree before it takes the next part.
+	transferIdle = 10 * time.Minute
 	// commitTries is how often a checkpoint that was received is tried to be made one of the store: what went meanwhile,
 	// since there was no room for another one, is asked for again.
 	commitTries = 3
