@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// SpecOf is [SpecOf] for this launcher. A paused sandbox is [ErrPaused]. One whose pod was changed by others since it
-// was made gives [ErrRejected].
+// SpecOf is [SpecOf] for this launcher. A paused sandbox is [ErrPaused]. One whose pod says that it was made from more
+// than it has gives [ErrRejected]: others have changed what it says, or admission has changed the pod.
 func (k *Kubernetes) SpecOf(ctx context.Context, id string) (Spec, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -35,8 +35,8 @@ func (k *Kubernetes) SpecOf(ctx context.Context, id string) (Spec, error) {
 }
 
 // specOf returns the Spec that a pod was made from, as its annotations say. Others may have changed them, to have this
-// identity make a pod that they may not. So they count only if the pod itself has the account, volumes and variables that
-// they ask for. Its image, profile and confinement are what they say.
+// identity make a pod that they may not. So they count only as far as the pod made of them asks for nothing beyond the
+// pod itself, which nobody can change so.
 func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 	var made traits
 	if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made); err != nil {
@@ -44,62 +44,56 @@ func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 	}
 	spec := made.spec()
 	spec.ID, spec.Labels = pod.Annotations[podmeta.AnnotationID], podmeta.LabelsIn(pod.Annotations)
+	bare := spec
 	if err := c.assigned(ctx, pod, &spec); err != nil {
 		return Spec{}, err
+	}
+	if pod.Annotations[podmeta.AnnotationAssignment] == "" { // else the pod was made without what it was assigned
+		bare = spec
 	}
 	if err := spec.validatePod(); err != nil {
 		return Spec{}, err
 	}
-	want, problem := patched(manifest(&spec, c.namespace, nil, time.Time{}), spec.Pod.Patch)
-	if problem != nil {
-		return Spec{}, problem
+	if what, err := bare.beyond(pod); err != nil || what != "" {
+		return Spec{}, cmp.Or(err, fmt.Errorf("annotation %s %s", podmeta.AnnotationSpec, what))
 	}
-	is := reachOf(pod, true)
-	for what := range reachOf(want, false) {
-		if !is[what] {
-			return Spec{}, fmt.Errorf("annotation %s says that it has %s, which it has not", podmeta.AnnotationSpec, what)
-		}
+	if err := c.checkStorage(ctx, pod, spec.Pod.Workspace); err != nil {
+		return Spec{}, err
 	}
 	spec.ID = ""
 	return spec, nil
 }
 
-// reachOf returns what a pod gets at that is not its own: an account, volumes, and variables that come from elsewhere.
-// admitted says that the cluster has completed the pod.
-func reachOf(pod *corev1.Pod, admitted bool) map[string]bool {
-	reach := map[string]bool{"account " + cmp.Or(pod.Spec.ServiceAccountName, "default"): true}
-	if token := pod.Spec.AutomountServiceAccountToken; token == nil || *token {
-		reach["a token of its account"] = true
+// beyond says what the pod of the Spec asks for beyond one that is there; empty if nothing.
+func (s *Spec) beyond(there *corev1.Pod) (string, error) {
+	asked, problem := patched(manifest(s, there.Namespace, nil, time.Time{}), s.Pod.Patch)
+	if problem != nil {
+		return "", problem
 	}
-	for _, v := range pod.Spec.Volumes {
-		switch source := v.VolumeSource; {
-		case v.Name == workspaceName || source.EmptyDir != nil:
-		case source.PersistentVolumeClaim != nil:
-			reach["claim "+source.PersistentVolumeClaim.ClaimName] = true
-		case source.Secret != nil:
-			reach["secret "+source.Secret.SecretName] = true
-		case source.ConfigMap != nil:
-			reach["config map "+source.ConfigMap.Name] = true
-		default:
-			text, _ := json.Marshal(source) // cannot fail; what the cluster completes differs, and is refused
-			reach["volume "+string(text)] = true
-		}
+	if s.Pod.UserNamespace == Prefer && asked.Spec.HostUsers == nil && ownUsers(there) {
+		asked.Spec.HostUsers = new(false) // as its launch decided: see preferUserNamespace
 	}
-	for c := range containers(pod) {
-		for _, from := range c.EnvFrom {
-			text, _ := json.Marshal(from)
-			reach["variables "+string(text)] = true
-		}
-		for _, v := range c.Env {
-			if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
-				reach["secret "+v.ValueFrom.SecretKeyRef.Name] = true
-			}
-			if v.ValueFrom != nil && v.ValueFrom.ConfigMapKeyRef != nil {
-				reach["config map "+v.ValueFrom.ConfigMapKeyRef.Name] = true
-			}
-		}
+	return beyond(asked, there), nil
+}
+
+// checkStorage checks that a workspace that is kept asks for no more storage, and of no other class, than the pod has.
+func (c *cluster) checkStorage(ctx context.Context, pod *corev1.Pod, w Workspace) error {
+	if !w.Keep {
+		return nil
 	}
-	return reach
+	if !ownClaim(pod) {
+		return fmt.Errorf("annotation %s asks for a workspace that is kept, which the pod lacks", podmeta.AnnotationSpec)
+	}
+	claim, err := c.claimOfPod(ctx, pod)
+	if err != nil {
+		return err
+	}
+	size, _ := w.bound()
+	has, class := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Spec.StorageClassName
+	if has.Cmp(size) < 0 || w.StorageClass != "" && (class == nil || *class != w.StorageClass) {
+		return fmt.Errorf("annotation %s asks for %s of the storage class %q, and the claim of the pod has other storage", podmeta.AnnotationSpec, &size, w.StorageClass)
+	}
+	return nil
 }
 
 // spec returns the Spec of these traits, as far as they say it.
@@ -140,8 +134,11 @@ func (c *cluster) assigned(ctx context.Context, pod *corev1.Pod, spec *Spec) err
 		return nil
 	}
 	agent := agentContainer(pod)
-	if agent == nil {
+	switch {
+	case agent == nil:
 		return errors.New("it has no agent")
+	case variable(agent.Env, awaitVariable).Name != "":
+		return fmt.Errorf("it is of a pool, and annotation %s does not say what its agent was assigned", podmeta.AnnotationAssignment)
 	}
 	for _, v := range agent.Env {
 		if v.Name == "PODAGENT_PROCESS_ENV" {

@@ -1,29 +1,193 @@
 package launcher
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi/wayout"
 )
 
-// A pod without an account has no token of the default one either, so its fork gets none.
-func TestForkReachesNoTokenThatThePodLacks(t *testing.T) {
-	has := reachOf(manifest(&Spec{ID: "a", Pod: Pod{Image: "i"}}, "n", nil, time.Now()), true)
-	for name, pod := range map[string]Pod{
-		"the default account": {Image: "i", ServiceAccount: "default"},
-		"a patch":             {Image: "i", Patch: []byte(`{"spec": {"automountServiceAccountToken": true}}`)},
-	} {
-		made, problem := patched(manifest(&Spec{ID: "a", Pod: pod}, "n", nil, time.Now()), pod.Patch)
-		if problem != nil {
-			t.Fatal(problem)
+// admitted returns the pod of a Spec as a cluster with a service mesh completes it.
+func admitted(t *testing.T, spec Spec) *corev1.Pod {
+	t.Helper()
+	pod, problem := patched(manifest(&spec, "n", nil, time.Now()), spec.Pod.Patch)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	s := &pod.Spec
+	if s.ServiceAccountName == "" {
+		s.ServiceAccountName = "default"
+	}
+	s.DeprecatedServiceAccount, s.NodeName, s.SchedulerName, s.DNSPolicy = s.ServiceAccountName, "node", "default-scheduler", corev1.DNSClusterFirst
+	s.Priority, s.PreemptionPolicy = new(int32(0)), new(corev1.PreemptLowerPriority)
+	s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	s.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1"}
+	s.Volumes = append(s.Volumes, emptyDir("mesh"))
+	for i := range s.Volumes {
+		if v := &s.Volumes[i]; v.Secret != nil {
+			v.Secret.DefaultMode = new(int32(0o644))
 		}
-		more := 0
-		for what := range reachOf(made, false) {
-			if !has[what] {
-				more++
+	}
+	for c := range containers(pod) {
+		c.TerminationMessagePath, c.ImagePullPolicy = "/dev/termination-log", corev1.PullIfNotPresent
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "mesh", MountPath: "/mesh"})
+		c.Env = append(c.Env, corev1.EnvVar{Name: "MESH", Value: "1"})
+	}
+	s.Containers = append(s.Containers, corev1.Container{Name: "mesh", Image: "mesh"})
+	pod.Labels["mesh"] = "1"
+	return pod
+}
+
+// everything is a Spec with all that one can ask for.
+func everything() Spec {
+	return Spec{ID: "a", Workdir: "/w", Env: []string{"A=1"}, Protected: []string{"p$"}, Egress: wayout.Config{Mode: wayout.Auto, Require: wayout.Network, Ports: []uint16{80}}, Pod: Pod{
+		Image: "i", AgentImage: "agent", Main: []string{"sleep", "$x"}, Labels: map[string]string{"team": "a"}, ServiceAccount: "account", Confine: "domain",
+		Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m")}},
+		ReadOnlyRoot: true, UserNamespace: Require, RequireAppArmor: true, RuntimeClass: "gvisor", PriorityClass: "low", PullSecrets: []string{"pull"},
+		NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}},
+		Volumes: []Volume{{Claim: "data", SubPath: "s", Path: "/data", ReadOnly: true}}, ReadOnly: []ReadOnlyDir{{Path: "/w/ro", From: "/etc"}},
+		Workspace: Workspace{Owned: true}, Lifetime: time.Hour, IdleTimeout: time.Hour,
+		Patch: []byte(`{"metadata": {"annotations": {"note": "1"}}, "spec": {"volumes": [{"name": "s", "secret": {"secretName": "s"}}],
+"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+"containers": [{"name": "agent", "env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+"ports": [{"containerPort": 80}]}, {"name": "side", "image": "side", "args": ["a"], "volumeMounts": [{"name": "workspace", "mountPath": "/x"}],
+"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`),
+	}}
+}
+
+func TestForkOfASpecAsksForNothingBeyondItsPod(t *testing.T) {
+	baseline := Spec{ID: "a", Pod: Pod{Image: "i", Profile: Baseline}}
+	kept := Spec{ID: "a", Pod: Pod{Image: "i", UserNamespace: Prefer, Workspace: Workspace{Keep: true}}}
+	for name, spec := range map[string]Spec{"everything": everything(), "nothing": {ID: "a", Pod: Pod{Image: "i"}}, "baseline": baseline, "kept": kept} {
+		if err := spec.validatePod(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		pod := admitted(t, spec)
+		var made traits
+		if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made); err != nil {
+			t.Fatal(err)
+		}
+		read := made.spec()
+		read.ID, read.Env, read.Protected = spec.ID, spec.Env, spec.Protected
+		for _, users := range []*bool{pod.Spec.HostUsers, new(false)} {
+			if spec.Pod.UserNamespace == Prefer {
+				pod.Spec.HostUsers = users
+			}
+			if what, err := read.beyond(pod); err != nil || what != "" {
+				t.Errorf("of %s it %s, %v", name, what, err)
 			}
 		}
-		if more == 0 {
-			t.Errorf("with %s a fork reaches no more than the pod: %v", name, has)
+	}
+}
+
+func TestForkThatAsksForMoreIsRefused(t *testing.T) {
+	for what, change := range map[string]func(*Spec){
+		`spec.containers[agent].image "j"`:                                func(s *Spec) { s.Pod.Image = "j" },
+		`spec.initContainers[install].image "j"`:                          func(s *Spec) { s.Pod.AgentImage = "j" },
+		`spec.containers[agent].command, which`:                           func(s *Spec) { s.Pod.Main = []string{"true"} },
+		`spec.containers[agent].command`:                                  func(s *Spec) { s.Pod.ReadOnly = nil },
+		`spec.containers[agent].workingDir "/v"`:                          func(s *Spec) { s.Workdir = "/v" },
+		`spec.containers[agent].env[PODAGENT_CONFINE].value`:              func(s *Spec) { s.Pod.Confine = "off" },
+		`spec.containers[agent].env[PODAGENT_EGRESS].value`:               func(s *Spec) { s.Egress.Mode = wayout.Off },
+		`spec.containers[agent].env[PODAGENT_EGRESS_REQUIRE].value`:       func(s *Spec) { s.Egress.Require = wayout.Open },
+		`spec.serviceAccountName "admin"`:                                 func(s *Spec) { s.Pod.ServiceAccount = "admin" },
+		`spec.automountServiceAccountToken false`:                         func(s *Spec) { s.Pod.ServiceAccount = "" },
+		`spec.containers[agent].resources.limits.cpu "4"`:                 func(s *Spec) { s.Pod.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("4") },
+		`spec.containers[agent].resources.limits.memory`:                  func(s *Spec) { s.Pod.Resources.Limits[corev1.ResourceMemory] = resource.Quantity{} },
+		`spec.containers[agent].securityContext.readOnlyRootFilesystem`:   func(s *Spec) { s.Pod.ReadOnlyRoot = false },
+		`spec.containers[agent].securityContext.allowPrivilegeEscalation`: func(s *Spec) { s.Pod.Profile = Baseline },
+		`spec.hostUsers`:                                                func(s *Spec) { s.Pod.UserNamespace = "" },
+		`spec.securityContext.appArmorProfile`:                          func(s *Spec) { s.Pod.RequireAppArmor = false },
+		`spec.runtimeClassName`:                                         func(s *Spec) { s.Pod.RuntimeClass = "" },
+		`spec.runtimeClassName "other"`:                                 func(s *Spec) { s.Pod.RuntimeClass = "other" },
+		`spec.priorityClassName "high"`:                                 func(s *Spec) { s.Pod.PriorityClass = "high" },
+		`spec.imagePullSecrets[other]`:                                  func(s *Spec) { s.Pod.PullSecrets = []string{"other"} },
+		`spec.nodeSelector.disk "tape"`:                                 func(s *Spec) { s.Pod.NodeSelector = map[string]string{"disk": "tape"} },
+		`spec.tolerations, which`:                                       func(s *Spec) { s.Pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
+		`metadata.labels[team] "b"`:                                     func(s *Spec) { s.Pod.Labels = map[string]string{"team": "b"} },
+		`spec.volumes[claim-0].persistentVolumeClaim.claimName "other"`: func(s *Spec) { s.Pod.Volumes[0].Claim = "other" },
+		`spec.containers[agent].volumeMounts[/data].subPath`:            func(s *Spec) { s.Pod.Volumes[0].SubPath = "" },
+		`spec.containers[agent].volumeMounts[/data].subPath "t"`:        func(s *Spec) { s.Pod.Volumes[0].SubPath = "t" },
+		`asks for spec.containers[agent].command`:                       func(s *Spec) { s.Pod.Volumes[0].ReadOnly = false },
+		`does without spec.affinity`:                                    func(s *Spec) { s.Pod.Patch = nil },
+	} {
+		spec := everything()
+		change(&spec)
+		if got, err := spec.beyond(admitted(t, everything())); err != nil || !strings.Contains(got, what) {
+			t.Errorf("not %s: it %s, %v", what, got, err)
 		}
+	}
+}
+
+func TestForkWhosePatchAsksForMoreIsRefused(t *testing.T) {
+	spec := Spec{ID: "a", Pod: Pod{Image: "i", Patch: []byte(`{"spec": {"volumes": [{"name": "s", "secret": {"secretName": "s"}}], "containers": [
+{"name": "agent", "env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+{"name": "side", "image": "side", "args": ["a"], "securityContext": {"allowPrivilegeEscalation": false}}]}}`)}}
+	pod := admitted(t, spec)
+	for what, patch := range map[string]string{
+		`metadata.annotations[inject] "yes"`:                             `{"metadata": {"annotations": {"inject": "yes"}}}`,
+		`spec.automountServiceAccountToken true`:                         `{"spec": {"automountServiceAccountToken": true}}`,
+		`spec.hostNetwork true`:                                          `{"spec": {"hostNetwork": true}}`,
+		`spec.hostPID true`:                                              `{"spec": {"hostPID": true}}`,
+		`spec.nodeName "control"`:                                        `{"spec": {"nodeName": "control"}}`,
+		`spec.volumes[host]`:                                             `{"spec": {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}}`,
+		`spec.volumes[s].secret.secretName "t"`:                          `{"spec": {"volumes": [{"name": "s", "secret": {"secretName": "t"}}]}}`,
+		`spec.containers[more]`:                                          `{"spec": {"containers": [{"name": "more", "image": "i"}]}}`,
+		`spec.containers[side].args, which`:                              `{"spec": {"containers": [{"name": "side", "image": "side", "args": ["b"]}]}}`,
+		`spec.containers[side].securityContext.allowPrivilegeEscalation`: `{"spec": {"containers": [{"name": "side", "image": "side", "args": ["a"]}]}}`,
+		`spec.containers[agent].securityContext.privileged true`:         `{"spec": {"containers": [{"name": "agent", "securityContext": {"privileged": true}}]}}`,
+		`spec.containers[agent].securityContext.capabilities.add, which`: `{"spec": {"containers": [{"name": "agent", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]}}`,
+		`spec.containers[agent].securityContext.runAsUser 0`:             `{"spec": {"containers": [{"name": "agent", "securityContext": {"runAsUser": 0}}]}}`,
+		`spec.containers[agent].env[S].valueFrom.secretKeyRef.name "t"`:  `{"spec": {"containers": [{"name": "agent", "env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "t", "key": "k"}}}]}]}}`,
+		`spec.containers[agent].envFrom, which`:                          `{"spec": {"containers": [{"name": "agent", "envFrom": [{"prefix": "x", "secretRef": {"name": "t"}}]}]}}`,
+		`spec.containers[agent].ports, which`:                            `{"spec": {"containers": [{"name": "agent", "ports": [{"containerPort": 80, "hostPort": 80}]}]}}`,
+		`spec.containers[agent].lifecycle.postStart.exec.command, which`: `{"spec": {"containers": [{"name": "agent", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}]}}`,
+	} {
+		spec.Pod.Patch = []byte(patch)
+		if got, err := spec.beyond(pod); err != nil || !strings.Contains(got, what) {
+			t.Errorf("not %s: it %s, %v", what, got, err)
+		}
+	}
+}
+
+// A value of the environment may be a secret, also if the Spec has it openly.
+func TestRefusedForkShowsNoEnvironment(t *testing.T) {
+	spec := Spec{ID: "a", Pod: Pod{Image: "i"}}
+	pod := admitted(t, spec)
+	for _, name := range []string{"MESH", "NEW"} {
+		spec.Pod.Patch = fmt.Appendf(nil, `{"spec": {"containers": [{"name": "agent", "env": [{"name": %q, "value": "hush"}]}]}}`, name)
+		if got, err := spec.beyond(pod); err != nil || !strings.Contains(got, "env["+name+"]") || strings.Contains(got, "hush") {
+			t.Errorf("it %s, %v", got, err)
+		}
+	}
+}
+
+// Whoever removes the assignment of a pod removes the environment and the protected paths that its sandbox has.
+func TestForkOfAPodOfAPoolNeedsItsAssignment(t *testing.T) {
+	c := noting(t)
+	pod := warmPod(Spec{Pod: Pod{Image: "i"}})
+	pod.UID, pod.Annotations[podmeta.AnnotationID], pod.Labels[podmeta.LabelManagedBy] = "uid", "a", podmeta.ManagedBy
+	if _, err := c.specOf(t.Context(), pod); err == nil || !strings.Contains(err.Error(), podmeta.AnnotationAssignment) {
+		t.Errorf("without it: %v", err)
+	}
+	r, err := c.identities.fresh(t.Context(), ringAge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := r.accepted()[0].keys.Assignment(string(pod.UID), []string{"A=1"}, []string{"p"}, new(Pod).idle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Annotations[podmeta.AnnotationAssignment] = text
+	spec, err := c.specOf(t.Context(), pod)
+	if err != nil || len(spec.Env) != 1 || len(spec.Protected) != 1 {
+		t.Errorf("with it: %+v, %v", spec, err)
 	}
 }
