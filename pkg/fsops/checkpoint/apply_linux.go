@@ -60,8 +60,10 @@ func gone(err error) error {
 }
 
 func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error {
-	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere.
-	if r.target.MoreLeftOut == 0 && r.mustBeNewer(parent, name) == nil {
+	stays := r.arrived && !r.madeSince(parent, name)
+	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere. One that
+	// has arrived has nothing of the files that were here.
+	if !r.arrived && r.target.MoreLeftOut == 0 && r.mustBeNewer(parent, name) == nil {
 		r.newer++
 		defer func() { r.newer-- }()
 	}
@@ -73,6 +75,9 @@ func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error
 	if err := r.dir(fd, path, e.Hash, Hash{}); err != nil {
 		return err
 	}
+	if stays {
+		return errors.Join(errOlder, r.describe(fd, path, e))
+	}
 	switch err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); {
 	case errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST):
 		return errors.Join(errInUse, r.describe(fd, path, e))
@@ -83,7 +88,7 @@ func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error
 	return nil
 }
 
-// mustBeNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun.
+// mustBeNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun, or arrived.
 func (r *restorer) mustBeNewer(parent int, name string) error {
 	if isStaged(name) || r.newer > 0 {
 		return nil
@@ -92,10 +97,17 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 	if err := statx(parent, name, &st); err != nil {
 		return gone(err)
 	}
-	if nanos(st.Ctime) < r.target.Began.UnixNano() {
+	if nanos(st.Ctime) < r.since {
 		return errOlder
 	}
 	return nil
+}
+
+// madeSince reports whether a directory is known to have been made since the checkpoint arrived. Its other times change with what
+// is in it.
+func (r *restorer) madeSince(parent int, name string) bool {
+	var st unix.Statx_t
+	return statx(parent, name, &st) == nil && st.Mask&unix.STATX_BTIME != 0 && nanos(st.Btime) >= r.since
 }
 
 // mustBeKnown returns an error unless a file is what the scan has found for an entry, so that nothing is lost with it.

@@ -210,16 +210,28 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 	if r.lookAgain(); !r.Complete() {
 		return c, false, nil
 	}
-	m, err := decodeManifest(r.id, r.text)
-	if err == nil {
-		err = r.s.writeFile(filepath.Join(manifestsDir, string(r.id)), r.text)
-	}
+	m, err := r.keepManifest()
 	if err != nil {
 		return c, false, noSpace(err)
 	}
 	r.committed = true
 	_ = r.s.limit(ctx, r.id) // as in Create
 	return m.describe(r.id), true, nil
+}
+
+// keepManifest writes the manifest. A checkpoint that is there stays as it is: it may be of this tree.
+func (r *Receiver) keepManifest() (*manifest, error) {
+	if m, err := r.s.manifest(r.id); err == nil {
+		return m, nil
+	}
+	m, err := decodeManifest(r.id, r.text)
+	if err == nil {
+		err = r.s.noteArrival(r.id)
+	}
+	if err == nil {
+		err = r.s.writeFile(filepath.Join(manifestsDir, string(r.id)), r.text)
+	}
+	return m, err
 }
 
 // lookAgain finds out which objects are not there any more.

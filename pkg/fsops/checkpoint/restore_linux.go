@@ -21,6 +21,7 @@ import (
 // does not help, Restore fails with [ErrNoRoom], says what would be lost, and changes nothing.
 //
 // It removes a file that the checkpoint lacks only if the file is newer: if it has been made, changed or renamed since.
+// Of a checkpoint that was received from another store, that means since it arrived; a directory must have been made since.
 // What the checkpoint left out stays, and so does what opts.Protected of the store names, and what
 // commands change while Restore runs. Restored.Kept names what is not as in the checkpoint, for which the error
 // is [ErrIncomplete]. Files that are open stay open, with what they had. Nothing is followed out of the tree.
@@ -135,6 +136,10 @@ type restorer struct {
 	// again are the paths of files with several names whose first name was made anew.
 	again map[string]bool
 
+	// since is from which time on a file is newer than the target, and arrived says that the target is another store's:
+	// see newerSince.
+	since   int64
+	arrived bool
 	// newer counts the directories around the present one that are proved to be newer than the checkpoint: what
 	// was older has come with them.
 	newer     int
@@ -161,6 +166,7 @@ func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
 		return nil, err
 	}
 	r := &restorer{s: s, target: target, scope: in, token: stagedPrefix + strings.ToLower(rand.Text()[:10]) + "-"}
+	r.since, r.arrived = s.newerSince(id, target)
 	if r.exclude, err = excluded(target.Exclude); err != nil {
 		return nil, err
 	}

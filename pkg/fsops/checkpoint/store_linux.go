@@ -59,6 +59,7 @@ const (
 	manifestsDir = "manifests"
 	temporaryDir = "tmp"
 	indexFile    = "index"
+	arrivalsFile = "arrivals"
 	journalFile  = "journal"
 	// unfinishedFile is the journal of a restore that was given up.
 	unfinishedFile = "unfinished"

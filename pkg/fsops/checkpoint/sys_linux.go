@@ -9,7 +9,7 @@ import (
 // statx describes a file, and no link's target.
 func statx(dir int, name string, st *unix.Statx_t) error {
 	for {
-		err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, st)
+		err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_BTIME, st)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,4 +121,95 @@ func noise(n int) []byte {
 	r := rand.NewChaCha8([32]byte{1})
 	r.Read(b)
 	return b
+}
+
+// A checkpoint from elsewhere knows nothing of the files that were here when it arrived. A restore of it leaves those alone,
+// though their directories have changed since.
+func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
+	_, from := plot(t, map[string]string{"a": "1"}, checkpoint.Options{})
+	c := create(t, from)
+	old := map[string]string{"old": "2", "d/old": "2", "d/e/old": "2"}
+	root, s := plot(t, old, checkpoint.Options{})
+	if err := os.MkdirAll(filepath.Join(root, "d/empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := transfer(t.Context(), from, s, c.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	passTick(t, root)
+	sow(t, root, map[string]string{"new": "3", "d/new": "3", "d/empty/new": "3", "made/new": "3"})
+	restore := func(kept ...string) {
+		t.Helper()
+		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+		var got []string
+		for _, l := range done.Kept {
+			got = append(got, l.Path)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(kept, got); !errors.Is(err, checkpoint.ErrIncomplete) || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "old")
+	want := map[string]string{"a": "1", "old": "2", "d/old": "2", "d/e/old": "2"}
+	if diff := cmp.Diff(want, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+	for name, there := range map[string]bool{"d/empty": true, "made": false} {
+		if _, err := os.Lstat(filepath.Join(root, name)); (err == nil) != there {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Nobody can tell when it arrived, and so what is newer.
+	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store/arrivals"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sow(t, root, map[string]string{"new": "3"})
+	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
+	// The next arrival mends that, and it is of all that are there.
+	_, another := plot(t, map[string]string{"a": "2"}, checkpoint.Options{})
+	if _, _, err := transfer(t.Context(), another, s, create(t, another).ID, true); err != nil {
+		t.Fatal(err)
+	}
+	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
+	passTick(t, root)
+	sow(t, root, map[string]string{"new": "4"})
+	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "old")
+}
+
+// A checkpoint of this tree that comes back is still one of this tree.
+func TestCheckpointThatComesBackIsOfThisTree(t *testing.T) {
+	before := map[string]string{"a": "1"}
+	root, s := plot(t, before, checkpoint.Options{})
+	_, other := plot(t, nil, checkpoint.Options{})
+	c := create(t, s)
+	sow(t, root, map[string]string{"d/new": "2"})
+	for _, way := range [][2]*checkpoint.Store{{s, other}, {other, s}} {
+		if _, _, err := transfer(t.Context(), way[0], way[1], c.ID, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// passTick waits until the files that are made from now on have a later time than those that are there.
+func passTick(t *testing.T, root string) {
+	t.Helper()
+	probe := filepath.Join(filepath.Dir(root), "probe")
+	for began := time.Now(); ; {
+		if err := os.WriteFile(probe, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(probe); err != nil || info.ModTime().After(began) {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the clock of the files stands still")
+		}
+	}
 }
