@@ -8,12 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // withCheckpoints serves an agent with a store, and returns its workdir, the store and a client.
@@ -211,4 +213,60 @@ func TestCheckpointHasWhatCommandsChangedAndWhatIsIgnored(t *testing.T) {
 			t.Errorf("%s has %q, not %q", name, now, text)
 		}
 	}
+}
+
+// Once a process has written to memory that is mapped from a file, what it writes there next changes no time of the file. It is
+// in the next checkpoint all the same. And the agent tells one start of the machine from another.
+func TestCheckpointHasWhatIsWrittenToMappedMemory(t *testing.T) {
+	workdir, store, client := withCheckpoints(t, nil)
+	path := filepath.Join(workdir, "mapped")
+	put(t, workdir, map[string]string{"mapped": "0"})
+	mem := mapToWrite(t, path)
+	mem[0] = '1'
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for time.Since(info.ModTime()) < 50*time.Millisecond { // until a checkpoint believes the time
+		time.Sleep(time.Millisecond)
+	}
+	var ids []checkpoint.ID
+	for _, text := range "12" {
+		mem[0] = byte(text)
+		c, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, c.ID)
+	}
+	var changed []string
+	for d, err := range client.Diff(t.Context(), ids[0], ids[1], checkpoint.DiffOptions{Text: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = append(changed, d.Path+string(d.Diff))
+	}
+	if len(changed) != 1 || !strings.Contains(changed[0], "-1\n") || !strings.Contains(changed[0], "+2\n") {
+		t.Errorf("between the checkpoints %q changed", changed)
+	}
+	var processes procfs.FS
+	if index, boot := read(t, filepath.Join(store, "index")), processes.BootID(); boot == "" || !strings.Contains(index, boot) {
+		t.Errorf("the store does not know of the start %q of the machine", boot)
+	}
+}
+
+// mapToWrite returns the memory that has what a file has.
+func mapToWrite(t *testing.T, path string) []byte {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mem, err := syscall.Mmap(int(file.Fd()), 0, 1, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(mem) })
+	return mem
 }
