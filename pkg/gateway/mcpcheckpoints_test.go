@@ -34,6 +34,7 @@ func TestMCPOffersTheToolsOfCheckpointsIfTheURLAsksForThem(t *testing.T) {
 	}
 	c.must("", "Bash", bash("echo two > f"))
 	c.must("M f", "Diff", map[string]any{"from": id})
+	c.must(id, "Checkpoints", nil)
 	c.must("^Restored", "Restore", map[string]any{"id": id, "paths": []string{"f"}})
 	c.must("one", "Read", map[string]any{"path": "f"})
 	for _, want := range []string{
@@ -45,5 +46,12 @@ func TestMCPOffersTheToolsOfCheckpointsIfTheURLAsksForThem(t *testing.T) {
 			defer w.mu.Unlock()
 			return slices.ContainsFunc(w.lines, regexp.MustCompile(want).MatchString)
 		})
+	}
+	var acts []string // without those that only look
+	for _, r := range d.records("a", "job-1", "").Records {
+		acts = append(acts, r.Operation)
+	}
+	if want := []string{"mcp/Restore", "mcp/Bash", "mcp/Checkpoint", "mcp/Write", "create-sandbox"}; !slices.Equal(acts, want) {
+		t.Errorf("the acts are %q, want %q", acts, want)
 	}
 }

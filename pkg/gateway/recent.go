@@ -44,7 +44,7 @@ func (r *recently) learn(api *huma.OpenAPI) {
 }
 
 // lookMethods are those of podapi that only look; faces call theirs so, too.
-var lookMethods = []string{"Check", "Info", "Stats", "Stat", "List", "Read", "Glob", "Grep", "Watch", "Pull"}
+var lookMethods = []string{"Check", "Info", "Stats", "Stat", "List", "Read", "Glob", "Grep", "Watch", "Pull", "Checkpoints", "Diff", "Export"}
 
 // looksOnly reports whether an operation changes nothing.
 func (r *recently) looksOnly(operation string) bool {
