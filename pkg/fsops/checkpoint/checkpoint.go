@@ -16,6 +16,22 @@
 //
 // Whether a file has changed is told by one stat: by its inode, its size, and its times. See
 // scan for where that is not enough.
+//
+// A store is a directory with
+//
+//	manifests/  a file for each checkpoint, which its ID names
+//	packs/      small objects, many in a file
+//	objects/    large objects, each in a file that its hash names
+//	tmp/        files on their way to one of these
+//	index       what the latest scan found in each file; without it, the next one reads everything
+//	journal     the restore that is under way
+//	unfinished  the restore that was given up, until somebody decides
+//
+// A restore scans the tree, and makes a checkpoint of it: the one of before. It checks that the store has all that it
+// needs, waits until the disk has all that it will remove, and writes the journal. Then it goes through the directories.
+// It stages each file that is to be there, with content, mode and times, under a name of its own, swaps it with what is
+// in its place, and removes that if it is what the scan has found; otherwise it swaps back. Hard links come last.
+// When all this is on the disk, the journal goes. Whatever a kill leaves, [Store.Recover] finds by the journal.
 package checkpoint
 
 import (

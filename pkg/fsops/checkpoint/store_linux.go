@@ -43,8 +43,8 @@ type Store struct {
 	dir, root string
 	opts      Options
 	objects   *object.Store
-	pinned    *pinned // while a call has its turn
-	underway  *underway
+	pinned    *pinned   // while a call has its turn
+	underway  *underway // transfers
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
