@@ -141,6 +141,9 @@ const (
 	// the pod, to wait for an earlier one of the id to go, and to remove what failed. clockSkew is
 	// by how much the clocks of gateways may differ, and more.
 	launchSpare = time.Minute
+	// discardTime is how long the removal of a new sandbox may take that did not get its files: its caller may have
+	// left, and a cluster ends a pod in less.
+	discardTime = time.Minute
 	clockSkew   = time.Minute
 	// sweepInterval is how often the gateway that leads looks at all sandboxes: that is one list, and
 	// what has ended may stay for so long. sweepsAtOnce bounds what it does at once, and sweepTime each

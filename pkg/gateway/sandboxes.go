@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -115,6 +116,9 @@ func (in *createInput) detail(ctx context.Context) Detail {
 		in.Body.ID = newName(tenantOf(ctx), in.Key)
 	}
 	actOf(ctx).is("", in.Body.ID)
+	if from := in.Body.From; from != nil {
+		return Detail{Args: []string{from.Sandbox, from.Checkpoint}}
+	}
 	return Detail{}
 }
 
@@ -131,11 +135,20 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if err != nil {
 		return nil, err
 	}
-	spec.ID, spec.Labels = launcherID(tenant, name), g.withSeedKey(withOwn(spec.Labels, callerOf(ctx), in.Key, &in.Body))
-	if err := g.repeats(ctx, in.Key, spec.ID, &in.Body); err != nil {
+	if err := g.repeats(ctx, in.Key, launcherID(tenant, name), &in.Body); err != nil {
 		return nil, err
 	}
+	var point checkpoint.ID
+	if in.Body.From != nil {
+		if spec, point, err = g.specFrom(ctx, in, policy); err != nil {
+			return nil, err
+		}
+	}
+	spec.ID, spec.Labels = launcherID(tenant, name), g.withSeedKey(withOwn(spec.Labels, callerOf(ctx), in.Key, &in.Body))
 	s, err := g.launchWithin(ctx, g.wantedFor(&spec), func(ctx context.Context) (*launcher.Sandbox, error) { return g.Launcher.Launch(ctx, spec) })
+	if err == nil && point != "" {
+		err = g.fill(ctx, in, s, point)
+	}
 	if err != nil {
 		return nil, err
 	}

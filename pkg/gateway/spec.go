@@ -31,6 +31,7 @@ type NewSandbox struct {
 	Git       *GitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
 	Volumes   []VolumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
+	From        *CheckpointSource `json:"from,omitempty" doc:"a checkpoint of another sandbox: the new one has its files, and is like that one in what the request leaves out of image, pool, env, cpu, memory, storage and allow_hosts, as far as the tenant may"`
 	AllowHosts  []string          `json:"allow_hosts,omitzero" nullable:"false" maxItems:"64" doc:"the hosts that it may reach by the gateway, each within what the tenant's sandboxes may: all of these if it is missing" example:"*.example.com:443"`
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	AllPublic   bool              `json:"all_public,omitempty" doc:"anybody may call any port, at the gateway's domain"`

@@ -315,3 +315,60 @@ func TestKeysOfTheDocumentationAreValid(t *testing.T) {
 		t.Errorf("there are %d volumes", volumes)
 	}
 }
+
+func TestOrderIsLikeAnotherSandboxAsFarAsThePolicyAllows(t *testing.T) {
+	limits := func(cpu, memory string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+	}
+	other := launcher.Spec{
+		Env: []string{"BASE=1", "A=b"},
+		Pod: launcher.Pod{
+			Image: "python:3.12", Resources: limits("1500m", "1536Mi"), ServiceAccount: "theirs", Profile: "privileged",
+			Workspace: launcher.Workspace{Size: resource.MustParse("5Gi")},
+		},
+		Take: launcher.Take{Pool: "go"},
+	}
+	with := func(edit func(*launcher.Spec)) launcher.Spec { s := other; edit(&s); return s }
+	all := NewSandbox{Image: "python:3.12", Pool: "go", Env: []string{"A=b"}, CPU: "1500m", Memory: "1536Mi", Storage: "5Gi"}
+	own := NewSandbox{Image: "registry.test/acme/x", Env: []string{}, CPU: "1", Memory: "1Gi", Storage: "1Gi"}
+	bare := NewSandbox{Env: []string{}}
+	for name, c := range map[string]struct {
+		asked NewSandbox
+		other launcher.Spec
+		want  NewSandbox
+	}{
+		"all": {NewSandbox{}, other, all},
+		"own": {own, other, own},
+		"a pool of its own": {
+			NewSandbox{Pool: "py-1", Env: []string{"C=d"}},
+			other,
+			NewSandbox{Pool: "py-1", Env: []string{"C=d"}, CPU: "1500m", Memory: "1536Mi", Storage: "5Gi"},
+		},
+		"what is not allowed": {
+			bare, with(func(s *launcher.Spec) { s.Pod.Image, s.Take.Pool = "evil:1", "others" }),
+			NewSandbox{Env: []string{}, CPU: "1500m", Memory: "1536Mi", Storage: "5Gi"},
+		},
+		"more than is allowed": {
+			NewSandbox{},
+			with(func(s *launcher.Spec) {
+				s.Pod.Resources, s.Pod.Workspace.Size = limits("64", "1Ti"), resource.MustParse("1Ti")
+			}),
+			NewSandbox{Image: "python:3.12", Pool: "go", Env: []string{"A=b"}, CPU: "2", Memory: "2Gi", Storage: "20Gi"},
+		},
+		"no bounds, and odd ones": {
+			bare, launcher.Spec{Pod: launcher.Pod{
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1n")}},
+				Workspace: launcher.Workspace{Size: resource.MustParse("-1")},
+			}}, bare,
+		},
+	} {
+		got := c.asked
+		got.addSpec(&c.other, testBase().Env, testPolicy())
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+		if _, err := specOf(testBase(), "acme", testPolicy(), got); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

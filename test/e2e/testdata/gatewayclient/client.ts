@@ -161,6 +161,13 @@ async function checkpoints() {
   const known = await want(200, client.GET(list, { params: { path } }));
   assert.deepEqual(known.checkpoints.map((c) => c.id), [made.id, restored.before.id]);
   const file = await want(200, client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
+  const from = { sandbox: id, checkpoint: made.id };
+  await want(201, client.POST("/api/v1/sandboxes", { body: { id: "fork-1", from } }));
+  const fork = { path: { id: "fork-1" }, query: { path: "e/c" } };
+  assert.equal(await want(200, client.GET("/api/v1/sandboxes/{id}/files", { params: fork, parseAs: "text" })), "one\nthree\n");
+  await refused(409, "exist", client.POST("/api/v1/sandboxes", { body: { id: "fork-1", from } }));
+  await refused(404, "no_sandbox", stranger.POST("/api/v1/sandboxes", { body: { id: "fork-2", from } }));
+  await want(204, client.DELETE("/api/v1/sandboxes/{id}", { params: fork }));
   await want(204, client.DELETE(`${list}/{checkpoint}`, one));
   await refused(404, "not_exist", client.DELETE(`${list}/{checkpoint}`, one));
   await refused(404, "not_exist", client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
