@@ -73,18 +73,50 @@ func (a *app) noteMore(more int64, what string) {
 }
 
 func checkpointsCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:               "checkpoints ID",
-		Short:             "List the checkpoints of a sandbox",
-		Long:              `Checkpoints lists the checkpoints of a sandbox, the oldest first.`,
+	var remove []string
+	cmd := &cobra.Command{
+		Use:   "checkpoints ID",
+		Short: "List the checkpoints of a sandbox, or remove some",
+		Long: `Checkpoints lists the checkpoints of a sandbox, the oldest first. With --remove it drops
+those that the flag names, and what only they have, and prints nothing.`,
+		Example: `  orchestrator checkpoints job-1
+  orchestrator checkpoints job-1 --remove 4f0c…`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				if len(remove) > 0 {
+					return removeCheckpoints(cmd.Context(), sandbox, remove)
+				}
 				return a.checkpoints(cmd.Context(), sandbox)
 			})
 		},
 	}
+	cmd.Flags().StringArrayVar(&remove, "remove", nil, "remove the checkpoint `CHECKPOINT`; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("remove", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 { // whose checkpoints is not known yet
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.completeCheckpoints(1)(cmd, args, typed)
+	})
+	return cmd
+}
+
+// removeCheckpoints removes each that is there; the errors of the others are joined. A wrong id removes none.
+func removeCheckpoints(ctx context.Context, sandbox *launcher.Sandbox, texts []string) error {
+	ids := make([]checkpoint.ID, len(texts))
+	for i, text := range texts {
+		id, err := checkpoint.ParseID(text)
+		if err != nil {
+			return err
+		}
+		ids[i] = id
+	}
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, sandbox.RemoveCheckpoint(ctx, id))
+	}
+	return errors.Join(errs...)
 }
 
 func (a *app) checkpoints(ctx context.Context, sandbox *launcher.Sandbox) error {

@@ -30,6 +30,9 @@ then the status is 1, and the others are there.`,
 			return a.completeIDs(false)(cmd, args, typed)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if image != "" && a.backend.Value == onThisHost {
+				return usagef("--image is not for the local backend, which makes no pods: leave it out, or use --backend kubernetes")
+			}
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
 				return a.fork(cmd.Context(), sandbox, args[1:], from, image)
 			})
