@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,21 +41,21 @@ func BenchmarkCheckpoint(b *testing.B) {
 		}
 	}
 	planted := filepath.Join(b.TempDir(), "tree")
-	if err := plantTree(planted, groveFiles); err != nil {
+	if err := plantTree(planted, *groveFiles); err != nil {
 		b.Fatal(err)
 	}
 	firstCheckpoints(b, planted)
 	g := newGrove(b, planted)
 	peers := newRepositories(b, g.Workdir)
-	compare(b, "checkpoints", "first checkpoint of 50,000 files and 1 GiB, beside backups", peerRounds, firstCheckpoint(b, planted),
+	compare(b, "checkpoints", "first checkpoint of "+groveName()+", beside backups", peerRounds, firstCheckpoint(b, planted),
 		side{name: "git add and commit", timed: peers.firstCommit}, side{name: "restic backup", timed: peers.firstBackup})
 	first := g.checkpoint(b)
 	store := filepath.Join(filepath.Dir(g.Workdir), "checkpoints")
-	publish(b, newRow("checkpoints", "store of a checkpoint of 50,000 files and 1 GiB", "MiB", once("podagent", diskUse(b, store))).
-		beside(once("git", diskUse(b, peers.git))).beside(once("restic", diskUse(b, peers.restic)))).limit("the tree", diskUse(b, g.Workdir))
-	compare(b, "checkpoints", "checkpoint after 10 changed files of 50,000", checkpointRounds, g.side("podagent", g.takeCheckpoint(b)),
+	publish(b, newRow("checkpoints", "store of a checkpoint of "+groveName(), "MiB", once("podagent", diskUse(b, store))).
+		beside(once("git", diskUse(b, peers.git))).beside(once("restic", diskUse(b, peers.restic))).beside(once("the tree", diskUse(b, g.Workdir)))).want("the tree", 1)
+	compare(b, "checkpoints", "checkpoint after 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.takeCheckpoint(b)),
 		g.side("git add and commit", peers.commit), g.side("restic backup", peers.backup)).limit("limit", checkpointLater)
-	compare(b, "checkpoints", "restore of 10 changed files of 50,000", checkpointRounds, g.side("podagent", g.restore(b, first)),
+	compare(b, "checkpoints", "restore of 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.restore(b, first)),
 		g.side("git reset --hard", peers.reset)).limit("limit", checkpointRestore)
 	b.Run("small", smallCheckpoints)
 }
@@ -77,7 +78,7 @@ func smallCheckpoints(b *testing.B) {
 // firstCheckpoints measures checkpoints of new trees beside copies of a tree.
 func firstCheckpoints(b *testing.B, planted string) {
 	target := filepath.Join(b.TempDir(), "copy")
-	r := compare(b, "checkpoints", "first checkpoint of 50,000 files and 1 GiB", copyRounds, firstCheckpoint(b, planted),
+	r := compare(b, "checkpoints", "first checkpoint of "+groveName(), copyRounds, firstCheckpoint(b, planted),
 		side{name: "cp -a", do: func() error { return run(b.Context(), "cp", "-a", planted, target) }, after: func() error { return removeTree(target) }})
 	r.want("cp -a", 1/checkpointFirst)
 }
@@ -204,11 +205,12 @@ func (g *grove) restore(b *testing.B, id checkpoint.ID) func() error {
 type repositories struct {
 	b                 *testing.B
 	tree, git, restic string
+	memory            float64 // MiB that a program of the last call had at most
 }
 
 func newRepositories(b *testing.B, tree string) *repositories {
 	dir := b.TempDir()
-	return &repositories{b, tree, filepath.Join(dir, "git"), filepath.Join(dir, "restic")}
+	return &repositories{b: b, tree: tree, git: filepath.Join(dir, "git"), restic: filepath.Join(dir, "restic")}
 }
 
 // script returns a call of a shell, in the tree.
@@ -221,6 +223,7 @@ func (r *repositories) script(text string) func() error {
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", text, err, out)
 		}
+		r.memory = float64(c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024 // of the shell's children, too
 		return nil
 	}
 }

@@ -1,18 +1,27 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
-// The trees of which checkpoints are made: the larger one has 1 GiB.
+// groveFiles is how many files the larger tree has of which checkpoints are made. By default it has 1 GiB.
+var groveFiles = flag.Int("files", 50_000, "how many files the larger tree of the group Checkpoint has: 5000 or more")
+
 const (
-	groveFiles      = 50_000
 	groveSmallFiles = 5_000
 	groveMean       = 21_475 // bytes of a file, in the mean
 )
+
+// groveName says how large the larger tree is, and groveCount how many files it has.
+func groveName() string {
+	return fmt.Sprintf("%s files and %.2g GiB", groveCount(), float64(*groveFiles)*groveMean/(1<<30))
+}
+
+func groveCount() string { return fmt.Sprintf("%d,%03d", *groveFiles/1000, *groveFiles%1000) }
 
 // groveLines are what the files of a tree consist of. Each % becomes a name.
 var groveLines = []string{

@@ -221,12 +221,25 @@ func (a *agent) descriptors(b *testing.B) float64 {
 
 // memory returns the proportional set size in MiB.
 func (a *agent) memory(b *testing.B) float64 {
-	text, err := os.ReadFile(a.proc("smaps_rollup"))
+	b.Helper()
+	return a.mebibytes(b, "smaps_rollup", "Pss")
+}
+
+// mostMemory returns the largest resident set size so far, in MiB.
+func (a *agent) mostMemory(b *testing.B) float64 {
+	b.Helper()
+	return a.mebibytes(b, "status", "VmHWM")
+}
+
+// mebibytes returns a size that a file in /proc tells in KiB.
+func (a *agent) mebibytes(b *testing.B, file, field string) float64 {
+	b.Helper()
+	text, err := os.ReadFile(a.proc(file))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if size, ok := strings.CutPrefix(line, "Pss:"); ok {
+		if size, ok := strings.CutPrefix(line, field+":"); ok {
 			kib, err := strconv.Atoi(strings.Fields(size)[0])
 			if err != nil {
 				b.Fatal(err)
@@ -234,6 +247,6 @@ func (a *agent) memory(b *testing.B) float64 {
 			return float64(kib) / 1024
 		}
 	}
-	b.Fatalf("%s has no Pss", a.proc("smaps_rollup"))
+	b.Fatalf("%s has no %s", a.proc(file), field)
 	return 0
 }

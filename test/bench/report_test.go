@@ -12,14 +12,17 @@ import (
 // A report has all measurements, and where they were made.
 type report struct {
 	Machine string `json:"machine"`
-	Rows    []*row `json:"rows"`
+	// Unmeasured are the groups that published results lack.
+	Unmeasured []string `json:"unmeasured,omitempty"`
+	Rows       []*row   `json:"rows"`
 }
 
 // A row compares podagent with its peers in one respect.
 type row struct {
 	Group    string `json:"group"`
 	What     string `json:"what"`
-	Unit     string `json:"unit"` // of all figures; less is better
+	Unit     string `json:"unit"`              // of all figures; less is better
+	Machine  string `json:"machine,omitempty"` // if it is not the report's
 	Podagent figure `json:"podagent"`
 	Peers    []peer `json:"peers"`
 }
@@ -169,7 +172,19 @@ func (r *report) markdown(chosen choice) string {
 		}
 	}
 	fmt.Fprintf(&text, "\n%s. Medians of interleaved runs. *Better* is the peer's figure divided by podagent's; bold is below the target.\n", r.Machine)
+	for _, machine := range r.otherMachines(chosen) {
+		fmt.Fprintf(&text, "\nOn another machine, %s: %s.\n", machine, strings.Join(r.groupsOn(machine), ", "))
+	}
 	return text.String()
+}
+
+// page returns all results, and says what is not among them.
+func (r *report) page() string {
+	text := r.markdown(everything)
+	if len(r.Unmeasured) > 0 {
+		text += fmt.Sprintf("\nNot measured yet: %s.\n", strings.Join(r.Unmeasured, ", "))
+	}
+	return text
 }
 
 // markdown returns a peer's line in a Markdown table.
@@ -188,18 +203,8 @@ func (r *report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// allGroups is the number of groups.
-const allGroups = 9
-
-func (r *report) groups() []string {
-	var groups []string
-	for _, row := range r.Rows {
-		if !slices.Contains(groups, row.Group) {
-			groups = append(groups, row.Group)
-		}
-	}
-	return groups
-}
+// allGroups are the groups of rows.
+var allGroups = []string{"calls", "checkpoints", "console", "cost", "many", "scale", "search", "start", "streams", "tools"}
 
 // missed returns a line for each missed target.
 func (r *report) missed() []string {

@@ -2,9 +2,9 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -88,29 +88,50 @@ func TestPictureIsXMLWithEachProgram(t *testing.T) {
 // published returns the results in the repository.
 func published(t *testing.T) *report {
 	t.Helper()
-	data, err := os.ReadFile("results.json")
+	r, err := readResults()
 	if err != nil {
-		t.Fatal(err)
-	}
-	r := new(report)
-	if err := json.Unmarshal(data, r); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// TestPublishedResultsAreOneRun checks that all published results in the repository
-// come from the same measurements.
-func TestPublishedResultsAreOneRun(t *testing.T) {
-	r := published(t)
-	groups := r.groups()
-	for _, young := range []string{"scale", "checkpoints"} { // which are younger than the results
-		if !slices.Contains(groups, young) {
-			groups = append(groups, young)
-		}
+// TestRowsTakeTheirPlacesInPublishedResults checks that a run of some groups changes only its own rows.
+func TestRowsTakeTheirPlacesInPublishedResults(t *testing.T) {
+	old, now := sample(), sample()
+	old.Rows = append(old.Rows, newRow("tools", "gone", "ms", once("podagent", 1)).beside(once("peer", 1)))
+	now.Machine, now.Rows = "another", []*row{
+		newRow("calls", "stat <x>", "ms", once("podagent", 3)).beside(once("raw", 1)),
+		newRow("calls", "new", "ms", once("podagent", 4)).beside(once("raw", 1)),
+		newRow("scale", "new", "ms", once("podagent", 5)).beside(once("raw", 1)),
 	}
-	if len(groups) != allGroups {
-		t.Errorf("the results are of the groups %q, want all %d", groups, allGroups)
+	merged := now.over(old)
+	var got []string
+	for _, row := range merged.Rows {
+		got = append(got, fmt.Sprint(row.Group, ",", row.What, ",", row.Podagent.Median, ",", row.Machine))
+	}
+	want := []string{"calls,stat <x>,3,another", "calls,new,4,another", "cost,memory,10,", "tools,gone,1,", "scale,new,5,another"}
+	if !slices.Equal(got, want) || merged.Machine != "a machine" {
+		t.Errorf("on %s it has\n%q, want\n%q", merged.Machine, got, want)
+	}
+	if text := merged.markdown(everything); !strings.Contains(text, "On another machine, another: calls, scale.") {
+		t.Errorf("the table does not say which rows are of the other machine:\n%s", text)
+	}
+	merged.Unmeasured = merged.unmeasured()
+	if page := merged.page(); !strings.Contains(page, "Not measured yet: checkpoints, console, many, search, start, streams.") {
+		t.Errorf("the page does not say what it lacks:\n%s", page)
+	}
+	if again := sample().over(sample()); again.Rows[0].Machine != "" || len(again.Rows) != 2 {
+		t.Errorf("the same machine is named: %+v", again.Rows[0])
+	}
+}
+
+// TestPublishedResultsAreTheSame checks that all pages and the picture in the repository show the published measurements,
+// and that these say which groups they lack.
+func TestPublishedResultsAreTheSame(t *testing.T) {
+	r := published(t)
+	groups := slices.Sorted(slices.Values(append(r.groups(), r.Unmeasured...)))
+	if !slices.Equal(groups, allGroups) {
+		t.Errorf("the results are of the groups %q, without %q, want %q in all", r.groups(), r.Unmeasured, allGroups)
 	}
 	var picture strings.Builder
 	if err := r.writePicture(&picture); err != nil {
@@ -118,12 +139,12 @@ func TestPublishedResultsAreOneRun(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"results.svg": picture.String(),
-		"results.md":  r.markdown(everything),
+		"results.md":  r.page(),
 		filepath.Join("..", "..", "docs", "benchmarks.md"): tableBegin + "\n" + r.markdown(targeted) + "\n" + tableEnd,
 		filepath.Join("..", "..", "README.md"):             tableBegin + "\n" + r.markdown(headline) + "\n" + tableEnd,
 	} {
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s does not show results.json (%v): publish a whole run", path, err)
+			t.Errorf("%s does not show results.json (%v): publish them again", path, err)
 		}
 	}
 }
