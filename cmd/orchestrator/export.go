@@ -22,7 +22,7 @@ func exportCommand(a *app) *cobra.Command {
 		Use:   "export ID CHECKPOINT FILE",
 		Short: "Write a checkpoint of a sandbox to a file",
 		Long: `Export writes a checkpoint to one file, compressed by zstd, that import reads. FILE is on this
-machine; - is standard output. The file appears once it is complete.`,
+machine; - is standard output. The file appears once it is complete, and compared with the checkpoint's id.`,
 		Example: `  orchestrator export job-1 4f0c… state.zst
   orchestrator export job-1 4f0c… - | ssh host orchestrator import job-1 -`,
 		Args:              takes(3, 3),
@@ -34,7 +34,7 @@ machine; - is standard output. The file appears once it is complete.`,
 			}
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
 				if args[2] == standard {
-					return sandbox.ExportCheckpoint(cmd.Context(), id, a.out)
+					return sandbox.ExportCheckpoint(cmd.Context(), id, a.out, checkpoint.FileOptions{})
 				}
 				return exportTo(cmd.Context(), sandbox, id, args[2])
 			})
@@ -48,7 +48,7 @@ func exportTo(ctx context.Context, sandbox *launcher.Sandbox, id checkpoint.ID, 
 	if err != nil {
 		return err
 	}
-	err = errors.Join(sandbox.ExportCheckpoint(ctx, id, file), file.Close())
+	err = errors.Join(sandbox.ExportCheckpoint(ctx, id, file, checkpoint.FileOptions{}), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), path)
 	}

@@ -134,7 +134,7 @@ func TestExportedCheckpointComesInElsewhere(t *testing.T) {
 	shell(t, from, plant)
 	want, id := shell(t, from, survey), taken(t, from)
 	var file bytes.Buffer
-	if err := from.ExportCheckpoint(t.Context(), id, &file); err != nil {
+	if err := from.ExportCheckpoint(t.Context(), id, &file, checkpoint.FileOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if zstd, err := exec.LookPath("zstd"); err == nil {

@@ -191,8 +191,9 @@ func transferError(err error) error {
 }
 
 // ExportCheckpoint writes a checkpoint to w, as one file that [Client.ImportCheckpoint] reads. Without an error the file
-// is complete; the import compares it with its hashes.
-func (c *Client) ExportCheckpoint(ctx context.Context, id checkpoint.ID, w io.Writer) error {
+// is complete, and what the id says: a checkpoint that is damaged is fsops.ErrChecksum. An agent can have no more written
+// than the files and directories that the checkpoint names; a caller who wants less has w return an error.
+func (c *Client) ExportCheckpoint(ctx context.Context, id checkpoint.ID, w io.Writer, opts checkpoint.FileOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.points.Export(ctx)
@@ -200,10 +201,10 @@ func (c *Client) ExportCheckpoint(ctx context.Context, id checkpoint.ID, w io.Wr
 		return transferError(err)
 	}
 	_ = stream.Send(&pb.ExportCheckpointRequest{Kind: &pb.ExportCheckpointRequest_Start{Start: &pb.ExportCheckpointStart{Id: string(id), All: true}}})
-	return transferError(writeExport(stream, id, w))
+	return fileError(transferError(writeExport(stream, id, w, opts)))
 }
 
-func writeExport(stream grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.ExportCheckpointResponse], id checkpoint.ID, w io.Writer) error {
+func writeExport(stream grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.ExportCheckpointResponse], id checkpoint.ID, w io.Writer, opts checkpoint.FileOptions) error {
 	var manifest []byte
 	var file *checkpoint.FileWriter
 	var idle idleMessages
@@ -217,7 +218,7 @@ func writeExport(stream grpc.BidiStreamingClient[pb.ExportCheckpointRequest, pb.
 			if manifest = append(manifest, kind.Manifest.GetData()...); len(manifest) > checkpoint.MaxManifest || file != nil {
 				err = protocolError("a manifest of more than %d bytes", checkpoint.MaxManifest)
 			} else if kind.Manifest.GetLast() {
-				file, err = checkpoint.NewFileWriter(w, id, manifest)
+				file, err = checkpoint.NewFileWriter(w, id, manifest, opts)
 			} else {
 				err = idle.add()
 			}

@@ -417,15 +417,23 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		return err
 	},
 	"Checkpoints/Export": func(ctx context.Context, c *podapi.Client, _ string) error {
-		return c.ExportCheckpoint(ctx, liarCheckpoint, io.Discard)
+		return c.ExportCheckpoint(ctx, liarCheckpoint, io.Discard, checkpoint.FileOptions{})
 	},
 	"Checkpoints/Import": func(ctx context.Context, c *podapi.Client, _ string) error {
 		var file bytes.Buffer
-		w, err := checkpoint.NewFileWriter(&file, liarCheckpoint, []byte("{}"))
+		w, err := checkpoint.NewFileWriter(&file, liarCheckpoint, []byte(liarManifest), checkpoint.FileOptions{Unverified: true})
 		if err = errors.Join(err, w.Close()); err != nil {
 			return err
 		}
 		_, err = c.ImportCheckpoint(ctx, &file, podapi.CopyOptions{})
+		return err
+	},
+	"Checkpoints/Export copy": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.CopyCheckpoint(ctx, liarCheckpoint, c, podapi.CopyOptions{})
+		return err
+	},
+	"Checkpoints/Import copy": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.CopyCheckpoint(ctx, liarCheckpoint, c, podapi.CopyOptions{})
 		return err
 	},
 	"Processes/KillStrays": func(ctx context.Context, c *podapi.Client, _ string) error {
@@ -446,8 +454,6 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 		return l.Close()
 	},
 }
-
-const liarCheckpoint = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // drained reads a connection to its end.
 func drained(conn net.Conn, err error) error {

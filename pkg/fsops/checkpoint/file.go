@@ -31,21 +31,37 @@ const (
 // ErrNoFile says that something is not a file with a checkpoint. It comes wrapped.
 var ErrNoFile = fmt.Errorf("it is no file with a checkpoint, or only the beginning of one: %w", fs.ErrInvalid)
 
-// A FileWriter writes a file with a checkpoint.
+// FileOptions say how a file with a checkpoint is written.
+type FileOptions struct {
+	// Unverified has nothing compared: the [Receiver] of the file does. That is for a process that passes on the
+	// checkpoints of many, since a comparison takes up to a gigabyte of memory for the largest trees.
+	Unverified bool
+}
+
+// A FileWriter writes a file with a checkpoint. It compares all with the hashes, beginning with the id: what is missing, was
+// not named by a directory, comes twice or is larger than a directory says is [ErrCorrupt], and a tree that is larger than
+// one can be is [ErrTooLarge]. So nobody can have it write more than the files and the directories of a checkpoint.
 type FileWriter struct {
-	z     *zstd.Encoder
-	buf   []byte
-	count uint64
-	rest  int64 // of the object that is being written
+	z      *zstd.Encoder
+	buf    []byte
+	count  uint64
+	rest   int64     // of the object that is being written
+	verify *verifier // nil if nothing is compared
 }
 
 // NewFileWriter begins a file with the checkpoint that has this id and manifest. Without Close, it is not complete.
-func NewFileWriter(w io.Writer, id ID, manifest []byte) (*FileWriter, error) {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(fileWindow), zstd.WithEncoderConcurrency(1))
+func NewFileWriter(w io.Writer, id ID, manifest []byte, opts FileOptions) (*FileWriter, error) {
+	f := &FileWriter{}
+	var err error
+	if !opts.Unverified {
+		if f.verify, err = newVerifier(id, manifest); err != nil {
+			return nil, err
+		}
+	}
+	f.z, err = zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(fileWindow), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
-	f := &FileWriter{z: z}
 	f.buf = append(append(f.buf, fileHeader...), id...)
 	f.buf = binary.AppendUvarint(f.buf, uint64(len(manifest)))
 	return f, f.flush(manifest)
@@ -63,10 +79,15 @@ func (f *FileWriter) flush(data []byte) error {
 
 var errParts = fmt.Errorf("%w: parts of objects that do not belong together", ErrCorrupt)
 
-// Write adds parts of objects. Parts that do not follow one another are [ErrCorrupt].
+// Write adds parts of objects, directories before what is in them. Parts that do not follow one another are [ErrCorrupt].
 func (f *FileWriter) Write(parts []Part) error {
 	for i := range parts {
 		p := &parts[i]
+		if f.verify != nil {
+			if err := f.verify.take(p); err != nil {
+				return err
+			}
+		}
 		if p.First != (f.rest == 0) || p.Size < 0 || !p.First && len(p.Data) == 0 {
 			return errParts
 		}
@@ -86,10 +107,15 @@ func (f *FileWriter) Write(parts []Part) error {
 	return nil
 }
 
-// Close ends the file. It does not close what the file is written to.
+// Close ends the file, if all objects are in it. It does not close what the file is written to.
 func (f *FileWriter) Close() error {
 	if f.rest != 0 {
 		return errParts
+	}
+	if f.verify != nil {
+		if err := f.verify.complete(); err != nil {
+			return err
+		}
 	}
 	f.buf = binary.AppendUvarint(append(f.buf, fileEnd), f.count)
 	return errors.Join(f.flush(nil), f.z.Close())

@@ -37,6 +37,20 @@ func receive(t *testing.T, from, to *Store, id ID, change func([]Part) []Part) (
 
 func honest(parts []Part) []Part { return parts }
 
+// lies change the parts that a source sends.
+var lies = map[string]func([]Part) []Part{
+	"another content": func(p []Part) []Part { p[0].Data[0] ^= 1; return p },
+	"not asked for":   func(p []Part) []Part { p[0].Object[0] ^= 1; return p },
+	"too many bytes":  func(p []Part) []Part { p[0].Size--; return p },
+	"too few bytes":   func(p []Part) []Part { p[0].Size++; return append(p, Part{First: true}) },
+	"a negative size": func(p []Part) []Part { p[0].Size = -1; return p },
+	"no first part":   func(p []Part) []Part { p[0].First = false; return p },
+	"no encoding":     func(p []Part) []Part { p[0].Encoding = 9; return p },
+	"empty parts":     func(p []Part) []Part { p[0].Size++; return append(p[:1], Part{}) },
+	"a huge claim":    func(p []Part) []Part { p[0].Size = 1 << 62; return p },
+	"the same again":  func(p []Part) []Part { return append(p, p[0]) },
+}
+
 // A source that lies gets nothing into a store but what the hashes name.
 func TestSourceThatLiesIsRefused(t *testing.T) {
 	root, from := openForForgery(t)
@@ -52,18 +66,7 @@ func TestSourceThatLiesIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, lie := range map[string]func([]Part) []Part{
-		"another content": func(p []Part) []Part { p[0].Data[0] ^= 1; return p },
-		"not asked for":   func(p []Part) []Part { p[0].Object[0] ^= 1; return p },
-		"too many bytes":  func(p []Part) []Part { p[0].Size--; return p },
-		"too few bytes":   func(p []Part) []Part { p[0].Size++; return append(p, Part{First: true}) },
-		"a negative size": func(p []Part) []Part { p[0].Size = -1; return p },
-		"no first part":   func(p []Part) []Part { p[0].First = false; return p },
-		"no encoding":     func(p []Part) []Part { p[0].Encoding = 9; return p },
-		"empty parts":     func(p []Part) []Part { p[0].Size++; return append(p[:1], Part{}) },
-		"a huge claim":    func(p []Part) []Part { p[0].Size = 1 << 62; return p },
-		"the same again":  func(p []Part) []Part { return append(p, p[0]) },
-	} {
+	for name, lie := range lies {
 		_, to := openForForgery(t)
 		if _, err := receive(t, from, to, c.ID, lie); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -80,6 +83,47 @@ func TestSourceThatLiesIsRefused(t *testing.T) {
 	}
 	if _, err := from.Receive(t.Context(), c.ID, make([]byte, MaxManifest+1), ReceiveOptions{}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a huge manifest: %v", err)
+	}
+}
+
+// No file has a checkpoint that is not what its id says.
+func TestFileOfASourceThatLiesIsRefused(t *testing.T) {
+	root, from := openForForgery(t)
+	if err := os.WriteFile(filepath.Join(root, "large"), make([]byte, 3<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := from.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(lie func([]Part) []Part) error {
+		x, err := from.Send(t.Context(), c.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		w, err := NewFileWriter(io.Discard, c.ID, x.Manifest(), FileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.All(t.Context(), func(parts []Part) error { return w.Write(lie(parts)) }); err != nil {
+			return err
+		}
+		return w.Close()
+	}
+	for name, lie := range lies {
+		if err := write(lie); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := write(func([]Part) []Part { return nil }); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("nothing: %v", err)
+	}
+	if err := write(honest); err != nil {
+		t.Errorf("the truth: %v", err)
+	}
+	if _, err := NewFileWriter(io.Discard, c.ID, []byte("{}"), FileOptions{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("another manifest: %v", err)
 	}
 }
 
@@ -212,7 +256,7 @@ func TestTransferSurvivesCollections(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	var file bytes.Buffer
 	manifest := []byte("{}")
-	w, err := NewFileWriter(&file, ID(Hash(sha256.Sum256(manifest)).String()), manifest)
+	w, err := NewFileWriter(&file, ID(Hash(sha256.Sum256(manifest)).String()), manifest, FileOptions{Unverified: true})
 	if err == nil {
 		err = errors.Join(w.Write([]Part{{First: true, Size: 3, Data: []byte("ab")}, {Data: []byte("c")}, {First: true}}), w.Close())
 	}
@@ -227,7 +271,7 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		defer r.Close()
-		w, err := NewFileWriter(io.Discard, r.ID, r.Manifest)
+		w, err := NewFileWriter(io.Discard, r.ID, r.Manifest, FileOptions{Unverified: true})
 		for begin := time.Now(); err == nil && time.Since(begin) < time.Second; { // a few bytes may be gigabytes of zeros
 			var parts []Part
 			if parts, err = r.Next(); err == nil {

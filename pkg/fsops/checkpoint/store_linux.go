@@ -110,8 +110,6 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-const maxName = 200
-
 // Create makes a checkpoint of what is in the tree now.
 //
 // Commands may run meanwhile. A file that changes while it is read is read again; if it never keeps still,
@@ -179,14 +177,6 @@ func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-func excluded(list []string) (globs.Set, error) {
-	set, err := globs.NewSet(list)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
-	}
-	return set, err
 }
 
 // found is the result of a scan.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -235,6 +237,31 @@ func TestCopyNeedsNoSourceOnceAllHasArrived(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	if _, err := from.between(t, c.from).CopyCheckpoint(ctx, c.id, to.between(t, c.to), podapi.CopyOptions{Populate: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What has changed in the store is noticed by whoever gets it, though the agent compares nothing that it sends.
+func TestExportOfADamagedCheckpointFails(t *testing.T) {
+	workdir, store, client := withCheckpoints(t, nil)
+	put(t, workdir, map[string]string{"f": "the content"})
+	c, err := client.Checkpoint(t.Context(), checkpoint.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	export := func() error { return client.ExportCheckpoint(t.Context(), c.ID, io.Discard, checkpoint.FileOptions{}) }
+	if err := export(); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := filepath.Glob(filepath.Join(store, "packs", "*"))
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
+	}
+	damaged := strings.Replace(read(t, packs[0]), "the content", "The content", 1)
+	if err := errors.Join(os.Remove(packs[0]), os.WriteFile(packs[0], []byte(damaged), 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	if err := export(); !errors.Is(err, checkpoint.ErrCorrupt) || !errors.Is(err, fsops.ErrChecksum) {
 		t.Error(err)
 	}
 }

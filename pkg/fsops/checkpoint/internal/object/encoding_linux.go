@@ -1,7 +1,6 @@
 package object
 
 import (
-	"crypto/sha256"
 	"io/fs"
 	"slices"
 
@@ -39,7 +38,7 @@ func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int
 	if ok, err := o.hasPacked(h); ok || err != nil {
 		return err
 	}
-	if _, err := decode(c, h, text, how, limit); err != nil {
+	if _, err := c.Decode(h, text, how, limit); err != nil {
 		return err
 	}
 	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return append(b, text...), how })
@@ -47,25 +46,6 @@ func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int
 		err = o.take(size)
 	}
 	return err
-}
-
-// decode returns the content of an object that is stored as text. It is the coder's.
-func decode(c *Coder, h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
-	content = text
-	if how == S2 {
-		n, err := s2.DecodedLen(text)
-		if err != nil || int64(n) > limit {
-			return nil, Damaged(h)
-		}
-		c.Content = grow(c.Content, int64(n))
-		if content, err = s2.Decode(c.Content, text); err != nil {
-			return nil, Damaged(h)
-		}
-	}
-	if how > S2 || int64(len(content)) > limit || Hash(sha256.Sum256(content)) != h {
-		return nil, Damaged(h)
-	}
-	return content, nil
 }
 
 // unpack returns the content of an object in a pack. It is the coder's.
@@ -76,7 +56,7 @@ func (o *Store) unpack(c *Coder, h Hash, at place, limit int64) (content []byte,
 	if c.packed, err = o.packs.read(at, c.packed); err != nil {
 		return nil, missing(h, err)
 	}
-	if content, err = decode(c, h, c.packed, at.how, limit); err == nil && !at.whole {
+	if content, err = c.Decode(h, c.packed, at.how, limit); err == nil && !at.whole {
 		o.packs.believe(h, at)
 	}
 	return content, err

@@ -38,10 +38,6 @@ type Store struct {
 }
 
 const (
-	// MaxDir is how many bytes the object of a directory has at most.
-	MaxDir = 1 << 28
-	// WholeSize is the size up to which content is read at once, and compressed.
-	WholeSize = 1 << 20
 	// worthwhile is the size from which content is compressed.
 	worthwhile = 128
 	// CopySize is how much of a larger object is in memory.
@@ -75,13 +71,6 @@ func (o *Store) Place(large, packed, tmp string) {
 // Use keeps in memory where the objects in packs are until done is called. What was put and not sealed is lost then.
 func (o *Store) Use() (done func()) { return o.packs.use() }
 
-// A Coder has what one goroutine needs to read and write objects.
-type Coder struct {
-	// Content is what was read last. It has its memory for what comes next.
-	Content []byte
-	packed  []byte
-}
-
 // Coder returns a coder for one goroutine, until it is released.
 func (o *Store) Coder() *Coder {
 	if c, ok := o.coders.Get().(*Coder); ok {
@@ -92,12 +81,6 @@ func (o *Store) Coder() *Coder {
 
 // Release lets others use a coder.
 func (o *Store) Release(c *Coder) { o.coders.Put(c) }
-
-// Buffer returns n bytes of memory. They are the coder's Content from now on.
-func (c *Coder) Buffer(n int64) []byte {
-	c.Content = grow(c.Content, n)
-	return c.Content
-}
 
 // Has reports whether the store has an object.
 func (o *Store) Has(h Hash) bool {
@@ -184,8 +167,6 @@ func (o *Store) free() int64 {
 func (o *Store) Temporary() string { return filepath.Join(o.tmp, rand.Text()) }
 
 // Damaged returns the error of an object that is not what its hash says. It is [ErrCorrupt].
-func Damaged(h Hash) error { return fmt.Errorf("%w: object %s is not what it was", ErrCorrupt, h) }
-
 func missing(h Hash, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -218,14 +199,7 @@ func (o *Store) Read(c *Coder, h Hash, limit int64) ([]byte, error) {
 	if _, err := io.ReadFull(file, c.packed); err != nil {
 		return nil, missing(h, err)
 	}
-	return decode(c, h, c.packed, Raw, limit)
-}
-
-func grow(b []byte, n int64) []byte {
-	if int64(cap(b)) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
+	return c.Decode(h, c.packed, Raw, limit)
 }
 
 // PutDir is Put for a directory, which an overlay has in memory.

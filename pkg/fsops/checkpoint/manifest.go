@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // A manifest is what a checkpoint consists of besides objects. Paths in it are bytes, which
@@ -39,6 +41,7 @@ type leftOut struct {
 const (
 	manifestFormat  = 1
 	maxManifestSize = MaxManifest
+	maxName         = 200 // bytes
 	// maxNamed bounds how many files a checkpoint names as left out, or as moving.
 	maxNamed = 1000
 	// maxNamedPath bounds each of these names.
@@ -104,3 +107,11 @@ const (
 	maxExcluded     = 1000
 	maxExcludedSize = 64 << 10
 )
+
+func excluded(list []string) (globs.Set, error) {
+	set, err := globs.NewSet(list)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
+	}
+	return set, err
+}

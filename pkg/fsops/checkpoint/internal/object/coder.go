@@ -1,0 +1,57 @@
+package object
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/klauspost/compress/s2"
+)
+
+const (
+	// MaxDir is how many bytes the object of a directory has at most.
+	MaxDir = 1 << 28
+	// WholeSize is the size up to which content is read at once, and compressed.
+	WholeSize = 1 << 20
+)
+
+// A Coder has what one goroutine needs to read and write objects.
+type Coder struct {
+	// Content is what was read last. It has its memory for what comes next.
+	Content []byte
+	packed  []byte
+}
+
+// Buffer returns n bytes of memory. They are the coder's Content from now on.
+func (c *Coder) Buffer(n int64) []byte {
+	c.Content = grow(c.Content, n)
+	return c.Content
+}
+
+// Decode returns the content of an object that is stored as text, of up to limit bytes. It is the coder's. If it is not what
+// its hash says, the error is ErrCorrupt.
+func (c *Coder) Decode(h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
+	content = text
+	if how == S2 {
+		n, err := s2.DecodedLen(text)
+		if err != nil || int64(n) > limit {
+			return nil, Damaged(h)
+		}
+		c.Content = grow(c.Content, int64(n))
+		if content, err = s2.Decode(c.Content, text); err != nil {
+			return nil, Damaged(h)
+		}
+	}
+	if how > S2 || int64(len(content)) > limit || Hash(sha256.Sum256(content)) != h {
+		return nil, Damaged(h)
+	}
+	return content, nil
+}
+
+func Damaged(h Hash) error { return fmt.Errorf("%w: object %s is not what it was", ErrCorrupt, h) }
+
+func grow(b []byte, n int64) []byte {
+	if int64(cap(b)) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
