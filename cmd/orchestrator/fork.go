@@ -49,6 +49,9 @@ func (a *app) fork(ctx context.Context, sandbox *launcher.Sandbox, ids []string,
 		return err
 	}
 	spec, err := launcher.SpecOf(ctx, l, sandbox.ID)
+	if errors.Is(err, launcher.ErrRejected) {
+		err = unknownSpecError{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -82,6 +85,11 @@ func (a *app) fork(ctx context.Context, sandbox *launcher.Sandbox, ids []string,
 	}
 	return err
 }
+
+// An unknownSpecError says that what a pod was made from cannot be told from it.
+type unknownSpecError struct{ error }
+
+func (e unknownSpecError) Unwrap() error { return e.error }
 
 // pointOf returns a checkpoint that was named, or a new one.
 func (a *app) pointOf(ctx context.Context, sandbox *launcher.Sandbox, text string) (checkpoint.ID, error) {

@@ -47,6 +47,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrCrashLoop), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
 	{is: isErr(launcher.ErrNotReady), say: `give it a longer --ready-timeout, or look for the reason with "orchestrator doctor"`},
 	{is: isNoRuntimeClass, say: `"kubectl get runtimeclasses" lists those that --runtime-class can name`},
+	{is: isUnknownSpec, say: `make the other one with "orchestrator up", and give it the files with "orchestrator export" and "orchestrator import"`},
 	{is: isErr(launcher.ErrRejected), say: "keep to the namespace's quota with --requests and --limits, and to its Pod Security Standard with --profile"},
 	{is: isErr(launcher.ErrForbidden), say: `"orchestrator doctor", with these flags, says which permission is missing`},
 	{is: isErr(launcher.ErrNoNamespace), say: `create it with "kubectl create namespace", or give another --namespace`},
@@ -164,6 +165,8 @@ func isNoCluster(err error) bool { return errors.Is(err, clientcmd.ErrEmptyConfi
 func isGit(err error) bool { return errors.As(err, new(*launcher.GitError)) }
 
 func isOutside(err error) bool { return errors.As(err, new(*outsideError)) }
+
+func isUnknownSpec(err error) bool { return errors.As(err, new(unknownSpecError)) }
 
 // isNoServer reports whether err says that the API server was not reached.
 func isNoServer(err error) bool {

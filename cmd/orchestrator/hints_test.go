@@ -134,6 +134,14 @@ func TestHintsForAgentSandbox(t *testing.T) {
 	}
 }
 
+// The flags that keep a pod from being rejected are those of up, and fork has none of them.
+func TestHintForAForkThatIsRefused(t *testing.T) {
+	err := in(unknownSpecError{&launcher.PodError{Pod: "n/p", Class: launcher.ErrRejected, Message: "so it is"}})
+	if said := explain(err); !strings.HasSuffix(said, `: so it is: make the other one with "orchestrator up", and give it the files with "orchestrator export" and "orchestrator import"`) {
+		t.Errorf("the message is %q", said)
+	}
+}
+
 // TestPodFailures checks that the message of each class says what to do, and that
 // the exit status is not one of a command.
 func TestPodFailures(t *testing.T) {
