@@ -228,8 +228,12 @@ func (p *packs) believe(h Hash, at place) {
 	}
 }
 
-// read reads what is stored at a place into buf, and returns it.
+// read reads what is stored at a place into buf, and returns it. No object takes more than MaxDir, so a list that says
+// so was forged: that is ErrCorrupt, and takes no memory.
 func (p *packs) read(at place, buf []byte) ([]byte, error) {
+	if at.length > MaxDir {
+		return buf, fmt.Errorf("%w: a pack says that an object has %d bytes", ErrCorrupt, at.length)
+	}
 	buf = grow(buf, int64(at.length))
 	file, done, err := p.reader(at.pack)
 	if err != nil {

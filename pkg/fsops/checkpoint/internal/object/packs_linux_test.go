@@ -270,6 +270,36 @@ func TestForgedPacksCountForNothing(t *testing.T) {
 	mustHave(t, last, putAll(t, last, []byte("x")))
 }
 
+// A pack may say that an object has 2 GiB, and cost nothing, since it is a sparse file. Whoever reads it to send it or
+// to put it into another pack takes no memory for it, and writes nothing of it.
+func TestForgedLengthTakesNoMemory(t *testing.T) {
+	o := openStore(t, t.TempDir())
+	kept, dropped := Hash{1}, Hash{2}
+	const keptSize, droppedSize = 2 * MaxDir, 3 * MaxDir // so that a collection writes the pack anew
+	list := binary.LittleEndian.AppendUint32(kept[:], keptSize<<1)
+	list = binary.LittleEndian.AppendUint32(append(list, dropped[:]...), droppedSize<<1)
+	file, err := os.Create(filepath.Join(o.packs.dir, packName(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteAt(packOf(nil, 2, list), keptSize+droppedSize); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, buf, _, _, err := o.OpenStored(kept, nil)
+	if !errors.Is(err, ErrCorrupt) || cap(buf) > 0 {
+		t.Errorf("to send it, there is a buffer of %d bytes, %v", cap(buf), err)
+	}
+	if err := o.Sweep(t.Context(), func(h Hash) bool { return h == kept }); err != nil {
+		t.Fatal(err)
+	}
+	if used := o.Used(); used != 0 {
+		t.Errorf("a collection leaves %d bytes", used)
+	}
+}
+
 // Whatever a pack has, only what its hash says is read.
 func FuzzPack(f *testing.F) {
 	o := openStore(f, f.TempDir())
