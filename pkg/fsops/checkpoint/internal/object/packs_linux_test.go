@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openObjects returns the objects of a new store in a directory, in use until the test ends.
+// openStore returns the store in a directory, in use until the test ends.
 func openStore(t testing.TB, dir string) *Store {
 	t.Helper()
 	for _, name := range []string{"objects", "packs", "tmp"} {
@@ -200,6 +200,37 @@ func TestCollectionWithoutRoomLosesNothing(t *testing.T) {
 	}
 	mustHave(t, o, kept)
 	mustHave(t, openStore(t, dir), kept)
+}
+
+// A pack that cannot be written takes its objects with it, and its room: they are put again, also those of others.
+func TestPackThatCannotBeWrittenHasNoObjects(t *testing.T) {
+	for name, write := range map[string]func(o *Store) error{
+		"when its buffer is full": func(o *Store) error { _, err := o.Put(noisy(1, packBuffer)); return err },
+		"when it is sealed":       func(o *Store) error { return o.Seal() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := openStore(t, dir)
+			lost := putAll(t, o, []byte("put before"))
+			o.packs.idle[0].file.Close() // as a full disk: no write succeeds
+			if err := write(o); err == nil {
+				t.Fatal("it was written")
+			}
+			for h := range lost {
+				if o.Has(h) {
+					t.Error("its object is still there")
+				}
+			}
+			if left, err := os.ReadDir(o.tmp); err != nil || len(left) > 0 {
+				t.Errorf("%v are left, %v", left, err)
+			}
+			putAll(t, o, []byte("put before"))
+			if err := o.Seal(); err != nil {
+				t.Fatal(err)
+			}
+			mustHave(t, openStore(t, dir), lost)
+		})
+	}
 }
 
 // An object that is not what its hash says is not taken from another store.

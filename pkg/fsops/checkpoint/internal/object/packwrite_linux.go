@@ -24,13 +24,15 @@ func (p *packs) add(h Hash, whole bool, encode func(b []byte) ([]byte, Encoding)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil {
-		p.places[h] = at
-		if !full {
-			p.idle = append(p.idle, k)
-		}
+	if err != nil {
+		p.drop(k)
+		return 0, err
 	}
-	return int64(at.length) + int64(packRecord), err
+	p.places[h] = at
+	if !full {
+		p.idle = append(p.idle, k)
+	}
+	return int64(at.length) + int64(packRecord), nil
 }
 
 // take returns a pack that nobody else writes to just now.
@@ -95,9 +97,27 @@ func (p *packs) sealAll() error {
 	p.mu.Unlock()
 	var err error
 	for _, k := range idle {
-		err = errors.Join(err, p.seal(k))
+		if sealErr := p.seal(k); sealErr != nil {
+			err = errors.Join(err, sealErr)
+			p.mu.Lock()
+			p.drop(k)
+			p.mu.Unlock()
+		}
 	}
 	return err
+}
+
+// drop removes a pack that cannot be written, and forgets its objects: others may have put some of them, and have to put
+// them again. The caller holds p.mu.
+func (p *packs) drop(k *pack) {
+	for h, at := range p.places {
+		if p.all[at.pack] == k {
+			delete(p.places, h)
+		}
+	}
+	_ = os.Remove(p.tempPath(k))
+	k.file.Close() // so that the disk has its room back
+	k.gone = true
 }
 
 // seal ends a pack, and gives it its place.

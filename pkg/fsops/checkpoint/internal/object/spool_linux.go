@@ -39,30 +39,43 @@ func (s *Spool) Write(p []byte) (n int, err error) {
 	}
 	n = len(p)
 	if s.file != nil {
-		if n, err = s.file.Write(p); err == nil {
-			err = s.o.take(int64(n))
-		}
-		if err != nil {
-			err = StoreError{err}
-		}
+		n, err = s.file.Write(p)
 	}
 	s.sum.Write(p[:n])
-	s.Size += int64(n)
-	return n, err
+	if countErr := s.count(int64(n)); err == nil {
+		err = countErr
+	}
+	return n, storeError(err)
+}
+
+// count counts bytes of the object, which Discard takes off again.
+func (s *Spool) count(n int64) error {
+	s.Size += n
+	if s.file == nil {
+		return nil
+	}
+	return s.o.take(n)
 }
 
 // Copy makes the object of up to size bytes of a file, with a buffer. It clones the file where the file system can do that: then the
 // object shares its blocks, and nothing that changes the file afterwards changes the object.
 func (s *Spool) Copy(file *os.File, size int64, buf []byte) error {
 	if s.file != nil && unix.IoctlFileClone(int(s.file.Fd()), int(file.Fd())) == nil {
-		if err := s.file.Truncate(size); err != nil {
-			return StoreError{err}
-		}
-		n, err := io.CopyBuffer(s.sum, contextReader{s.ctx, io.NewSectionReader(s.file, 0, size)}, buf)
-		s.Size = n
-		return err
+		return s.adopt(size, buf)
 	}
 	_, err := io.CopyBuffer(s, io.NewSectionReader(file, 0, size), buf)
+	return err
+}
+
+// adopt makes the object of the first size bytes of what a clone has put into its file.
+func (s *Spool) adopt(size int64, buf []byte) error {
+	if err := s.file.Truncate(size); err != nil {
+		return StoreError{err}
+	}
+	n, err := io.CopyBuffer(s.sum, contextReader{s.ctx, io.NewSectionReader(s.file, 0, size)}, buf)
+	if countErr := s.count(n); err == nil {
+		err = storeError(countErr)
+	}
 	return err
 }
 
@@ -108,6 +121,13 @@ func (s *Spool) Commit() (h Hash, err error) {
 
 // A StoreError is one of the store's, and not of the file that is read.
 type StoreError struct{ Err error }
+
+func storeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return StoreError{err}
+}
 
 func (e StoreError) Error() string { return e.Err.Error() }
 
