@@ -72,7 +72,7 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	}
 	_, sound := s.readIndex()
 	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: tree.NewWalk(), needed: map[Hash]*need{}, forget: s.objects.Use()}
-	s.boundVolume(ctx)
+	s.tree.forget()
 	s.underway.mu.Lock()
 	if s.underway.received == nil {
 		s.underway.received = map[*Receiver]struct{}{}

@@ -14,7 +14,7 @@ import (
 
 // scanInRoom scans the tree. While there is no room, it drops checkpoints that are not needed, and scans again.
 func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, needed []ID) (*found, error) {
-	s.boundVolume(ctx)
+	s.tree.forget()
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }
 	drop := func(ctx context.Context) (bool, error) { return s.dropOldest(ctx, needed...) }
@@ -43,14 +43,45 @@ func noRoom(err error) error {
 }
 
 // boundVolume bounds the store by what the volume may hold, if the file system does not. A pod that has more on the
-// node's disk than it may is evicted, and loses all of it. What the tree has is counted once for each checkpoint, and only for
-// one that writes much.
+// node's disk than it may is evicted, and loses all of it. Each turn calls this with its own context.
 func (s *Store) boundVolume(ctx context.Context) {
 	if s.opts.Volume <= 0 {
 		return
 	}
-	tree := sync.OnceValue(func() int64 { return diskUse(ctx, s.root) })
-	s.objects.Beside = func() int64 { return max(0, s.opts.Volume-tree()-s.objects.Used()) }
+	s.objects.Beside = func() (int64, error) {
+		tree, err := s.tree.bytes(ctx, s.root)
+		return max(0, s.opts.Volume-tree-s.objects.Used()), err
+	}
+}
+
+// A treeUse is what the tree takes on the disk. It is counted once for each checkpoint or transfer that begins, and only
+// if one writes much.
+type treeUse struct {
+	mu      sync.Mutex // files are read at the same time
+	counted bool
+	use     int64
+}
+
+// forget has the tree counted again.
+func (t *treeUse) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counted = false
+}
+
+// bytes counts what the tree takes, unless that is known. A count that ctx ends is an error: it would be too low.
+func (t *treeUse) bytes(ctx context.Context, root string) (int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counted {
+		return t.use, nil
+	}
+	use := diskUse(ctx, root)
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	t.use, t.counted = use, true
+	return use, nil
 }
 
 // diskUse returns how many bytes the files below a directory have on the disk, as far as it can be told until ctx ends.

@@ -45,6 +45,7 @@ type Store struct {
 	objects   *object.Store
 	pinned    *pinned   // while a call has its turn
 	underway  *underway // transfers
+	tree      treeUse
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
@@ -99,6 +100,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 			<-s.turn
 			return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
 		}
+		s.boundVolume(ctx)
 		done := s.objects.Use()
 		return func() {
 			done()

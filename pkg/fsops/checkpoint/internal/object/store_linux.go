@@ -26,8 +26,9 @@ type Store struct {
 	used, checked atomic.Int64
 	// counted says that used has been counted.
 	counted bool
-	// Beside, if it is not nil, returns what the volume can hold besides the tree and the objects.
-	Beside func() int64
+	// Beside, if it is not nil, returns what the volume can hold besides the tree and the objects. If it cannot tell,
+	// nothing is put.
+	Beside func() (int64, error)
 	// hashOnly has nothing stored; trees are directories that only memory has, if it is not nil.
 	hashOnly bool
 	trees    map[Hash][]byte
@@ -144,23 +145,28 @@ func (o *Store) take(n int64) error {
 		return nil
 	}
 	o.checked.Store(used)
-	if free := o.free(); used > free {
+	free, err := o.free()
+	if err != nil {
+		return err
+	}
+	if used > free {
 		return fmt.Errorf("%w: the checkpoints have %d MiB, and %d MiB are free", ErrNoRoom, used>>20, free>>20)
 	}
 	return nil
 }
 
 // free returns how much can still be written.
-func (o *Store) free() int64 {
+func (o *Store) free() (int64, error) {
 	free := int64(math.MaxInt64)
 	var st unix.Statfs_t
 	if err := unix.Statfs(o.dir, &st); err == nil && st.Blocks > 0 && st.Bsize > 0 { // else it does not tell
 		free = int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize)) * uint64(st.Bsize))
 	}
-	if o.Beside != nil {
-		free = min(free, o.Beside())
+	if o.Beside == nil {
+		return free, nil
 	}
-	return free
+	beside, err := o.Beside()
+	return min(free, beside), err
 }
 
 // Temporary returns a path, which nobody can foresee, for a new file that gets its place when it is whole.
