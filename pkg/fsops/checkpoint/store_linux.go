@@ -45,7 +45,7 @@ type Store struct {
 	objects   *object.Store
 	pinned    *pinned   // while a call has its turn
 	underway  *underway // transfers
-	tree      treeUse
+	tree      *treeUse
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
@@ -75,7 +75,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	if opts.Max <= 0 {
 		opts.Max = defaultMax
 	}
-	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}}
+	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}, tree: &treeUse{}}
 	s.objects = object.New(filepath.Join(dir, objectsDir), filepath.Join(dir, packsDir), filepath.Join(dir, temporaryDir))
 	// What an earlier process has not finished is worth nothing.
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, temporaryDir)))
