@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -38,7 +36,7 @@ func BenchmarkCheckpointFork(b *testing.B) {
 	f := newFork(b, planted)
 	into := fmt.Sprintf("fork of %s into ", groveName())
 	one := f.raw(1)
-	compare(b, "checkpoints", into+"a pod", forkRounds, f.side(1, podapi.CopyOptions{Populate: true}), one, f.tar()).want(one.name, 1/forkTransfer)
+	compare(b, "checkpoints", into+"a pod", forkRounds, f.side(1, podapi.CopyOptions{Populate: true}), one).want(one.name, 1/forkTransfer)
 	compare(b, "checkpoints", into+"a pod, but for its files", forkRounds, f.side(1, podapi.CopyOptions{}), one).want(one.name, 1/forkTransfer)
 	all := f.raw(forksAtOnce)
 	compare(b, "checkpoints", into+"four pods at once", forkRounds, f.side(forksAtOnce, podapi.CopyOptions{Populate: true}), all).want(all.name, 1/forkTransfer)
@@ -170,38 +168,5 @@ func (w rawWay) carry(size int64) error {
 		return err
 	}
 	_, err := io.ReadFull(w.to, w.to.buf[:1])
-	return err
-}
-
-// tar copies the tree to a new sandbox without podagent.
-func (f *fork) tar() side {
-	kubectl := kubectlProgram(f.b, f.c)
-	return side{name: "tar, by kubectl exec", timed: func() (took time.Duration, err error) {
-		made, err := f.launch(1)
-		if err != nil {
-			return 0, err
-		}
-		pack := f.kubectlCommand(f.b.Context(), kubectl, "exec", f.PodName(), "--", "sh", "-c", "cd "+f.Workdir+" && tar cf - part*")
-		unpack := f.kubectlCommand(f.b.Context(), kubectl, "exec", "-i", made[0].PodName(), "--", "tar", "xf", "-", "-C", made[0].Workdir)
-		begun := time.Now()
-		err = pipe(pack, unpack)
-		took = time.Since(begun)
-		return took, errors.Join(err, f.end(made))
-	}}
-}
-
-// pipe runs two programs, of which the second one reads what the first one writes.
-func pipe(from, to *exec.Cmd) (err error) {
-	var failures [2]bytes.Buffer
-	from.Stderr, to.Stderr = &failures[0], &failures[1]
-	if to.Stdin, err = from.StdoutPipe(); err != nil {
-		return err
-	}
-	if err = from.Start(); err == nil {
-		err = errors.Join(to.Run(), from.Wait())
-	}
-	if err != nil {
-		err = fmt.Errorf("%v to %v: %w\n%s%s", from, to, err, &failures[0], &failures[1])
-	}
 	return err
 }
