@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
-	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
@@ -22,7 +20,7 @@ func (s *Store) Remove(ctx context.Context, id ID) error {
 	if _, err := s.manifest(id); err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	if err := errors.Join(s.decide(id), os.Remove(s.manifestPath(id))); err != nil {
+	if err := errors.Join(s.decide(id), s.remove(manifestFile(id))); err != nil {
 		return err
 	}
 	return s.collect(ctx)
@@ -43,7 +41,7 @@ func (s *Store) limit(ctx context.Context, used ...ID) error {
 		if slices.Contains(used, c.ID) || s.keeps(c.ID) {
 			continue
 		}
-		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
+		if err := s.remove(manifestFile(c.ID)); err != nil {
 			return err
 		}
 		list = list[1:]
@@ -76,7 +74,7 @@ func (s *Store) dropOldest(ctx context.Context, needed ...ID) (bool, error) {
 		return false, err
 	}
 	for _, c := range list[:(len(list)+1)/2] {
-		if err := os.Remove(s.manifestPath(c.ID)); err != nil {
+		if err := s.remove(manifestFile(c.ID)); err != nil {
 			return false, err
 		}
 	}
@@ -90,7 +88,7 @@ func (s *Store) collect(ctx context.Context) error {
 		return err
 	}
 	// The index knows objects that may go now.
-	if err := object.RemoveAny(s.path(indexFile)); err != nil {
+	if err := s.remove(indexFile); err != nil {
 		return err
 	}
 	return s.objects.Sweep(ctx, func(h Hash) bool {

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-
-	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // A journal says that a restore is under way, or that it was given up.
@@ -79,7 +77,7 @@ func decodeJournal(text []byte) (*journal, error) {
 // endJournal forgets the restore that was under way, and one that was given up. Once it returns, no crash of the
 // machine brings a journal back, by which the next process would change what others have made since.
 func (s *Store) endJournal() error {
-	err := errors.Join(object.RemoveAny(s.path(journalFile)), object.RemoveAny(s.path(unfinishedFile)))
+	err := errors.Join(s.remove(journalFile), s.remove(unfinishedFile))
 	return errors.Join(err, s.syncNames())
 }
 
@@ -102,7 +100,7 @@ func (s *Store) giveUp(j *journal, why error) error {
 
 // setAside makes the journal one on which nothing acts but whoever is told.
 func (s *Store) setAside(why error) error {
-	err := os.Rename(s.path(journalFile), s.path(unfinishedFile))
+	err := s.rename(s.path(journalFile), unfinishedFile)
 	return errors.Join(fmt.Errorf("%w: %w", ErrUnfinished, why), err, s.syncNames())
 }
 

@@ -34,7 +34,7 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 	open.opts.Protected, open.fresh = nil, true
 	done, err := open.restore(ctx, id, nil)
 	if done.Before.ID != "" && done.Before.ID != id {
-		err = errors.Join(err, os.Remove(s.manifestPath(done.Before.ID)))
+		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}
 	}
 	return done, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
@@ -229,7 +228,7 @@ func (r *Receiver) keepManifest() (*manifest, error) {
 		err = r.s.noteArrival(r.id)
 	}
 	if err == nil {
-		err = r.s.writeFile(filepath.Join(manifestsDir, string(r.id)), r.text)
+		err = r.s.writeFile(manifestFile(r.id), r.text)
 	}
 	return m, err
 }

@@ -63,7 +63,7 @@ var errCutOff = errors.New("it was cut off")
 func (s *Store) bringTo(ctx context.Context, j *journal, why error, states ...ID) error {
 	for _, id := range states {
 		err := s.resume(ctx, j, id)
-		if err == nil || errors.Is(err, ErrIncomplete) {
+		if isDone(err) {
 			return err
 		}
 		why = fmt.Errorf("%w; restoring %.12s: %w", why, id, err)

@@ -34,6 +34,7 @@ import (
 // checkpoint or the other, unless others have changed it since; [Store.Diff] tells. Until somebody decides, Create and
 // restores of some paths fail with it, and neither checkpoint is dropped. A restore of everything, from whichever checkpoint,
 // decides, and so does [Store.Remove] of one of the two: then the files stay as they are.
+// The error is the same if all is restored, but the store cannot forget that the restore was under way.
 func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restored, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -66,13 +67,13 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := r.check(ctx); err != nil {
 		if errors.Is(err, ErrCorrupt) {
 			// The next checkpoint has to read all files and objects. Then it stores again what is damaged.
-			_ = object.RemoveAny(s.path(indexFile))
+			_ = s.remove(indexFile)
 		}
 		return done, err
 	}
 	if len(r.unstored) > 0 {
 		// Somebody has removed objects that the index says are there.
-		if err := object.RemoveAny(s.path(indexFile)); err != nil {
+		if err := s.remove(indexFile); err != nil {
 			return done, err
 		}
 		if done.Before, err = r.keepPresent(ctx, id, done.Before.ID); err != nil {
@@ -89,7 +90,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := s.writeJournal(j); err != nil {
 		return done, errors.Join(err, s.endJournal())
 	}
-	if err = r.complete(); err != nil && !errors.Is(err, ErrIncomplete) {
+	if err = r.complete(); !isDone(err) {
 		return done, s.undo(j, err)
 	}
 	done.Changed, done.Kept, done.MoreKept = r.changed, r.kept, r.moreKept
@@ -285,18 +286,24 @@ func (r *restorer) findUnkept(ctx context.Context, before ID) error {
 	})
 }
 
-// complete changes the tree, and ends the journal once all that it has written is on the disk.
+// complete changes the tree, and ends the journal once all that it has written is on the disk. If the journal cannot be
+// ended, that is no reason to undo what is complete.
 func (r *restorer) complete() error {
 	if err := r.run(); err != nil {
 		return err
 	}
 	if err := r.s.endJournal(); err != nil {
-		return err
+		return fmt.Errorf("%w: all is restored, but the store cannot forget that it was under way: %w", ErrUnfinished, err)
 	}
 	if len(r.kept) > 0 {
 		return fmt.Errorf("%w: %q: %s", ErrIncomplete, r.kept[0].Path, r.kept[0].Why)
 	}
 	return nil
+}
+
+// isDone reports whether complete has changed all that it could.
+func isDone(err error) bool {
+	return err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrUnfinished)
 }
 
 // keep notes that a path is not as in the checkpoint.

@@ -290,7 +290,7 @@ func (s *Store) writeFile(name string, text []byte) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(tmp, s.path(name))
+		err = s.rename(tmp, name)
 	}
 	if err != nil {
 		err = errors.Join(err, object.RemoveAny(tmp))
@@ -298,12 +298,40 @@ func (s *Store) writeFile(name string, text []byte) error {
 	return err
 }
 
-func (s *Store) manifestPath(id ID) string { return s.path(filepath.Join(manifestsDir, string(id))) }
+// rename gives a file a name in the store, in place of whatever has that.
+func (s *Store) rename(path, name string) error {
+	err := os.Rename(path, s.path(name))
+	if errors.Is(err, fs.ErrExist) { // it is a directory: see remove
+		if err = s.remove(name); err == nil {
+			err = os.Rename(path, s.path(name))
+		}
+	}
+	return err
+}
+
+// remove removes what has a name in the store, if anything has. Whoever can write to the store may have made a directory
+// there. Nothing depends on how long it takes to remove that: it loses the name first, and the next Open removes what is left.
+func (s *Store) remove(name string) error {
+	err := object.RemoveAny(s.path(name))
+	if !errors.Is(err, fs.ErrExist) { // which is that it is not empty
+		return err
+	}
+	away := s.objects.Temporary()
+	if err := os.Rename(s.path(name), away); err != nil {
+		return err
+	}
+	_ = os.RemoveAll(away)
+	return nil
+}
+
+func manifestFile(id ID) string { return filepath.Join(manifestsDir, string(id)) }
+
+func (s *Store) manifestPath(id ID) string { return s.path(manifestFile(id)) }
 
 func (s *Store) writeManifest(m *manifest) (ID, error) {
 	text, id, err := m.encode()
 	if err == nil {
-		err = s.writeFile(filepath.Join(manifestsDir, string(id)), text)
+		err = s.writeFile(manifestFile(id), text)
 	}
 	return id, err
 }
@@ -318,7 +346,7 @@ func (s *Store) manifestText(id ID) (*manifest, []byte, error) {
 	if _, err := ParseID(string(id)); err != nil {
 		return nil, nil, err
 	}
-	text, err := s.readFile(filepath.Join(manifestsDir, string(id)), maxManifestSize)
+	text, err := s.readFile(manifestFile(id), maxManifestSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
