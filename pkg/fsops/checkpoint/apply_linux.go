@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -20,15 +19,9 @@ var (
 	errUnstored = errors.New("no checkpoint has what is there, and there is no room for one")
 )
 
-// staged returns a name for a file that waits for its own.
-func (r *restorer) staged() string {
-	r.serial++
-	return r.token + strconv.Itoa(r.serial)
-}
-
 // remove removes what the checkpoint lacks, if that is proved to be newer.
 func (r *restorer) remove(parent int, path, name string, e *tree.Entry) error {
-	if r.leftOut[path] || r.exclude.Match(path, e.Kind == tree.Directory) {
+	if r.leftOut[path] || r.exclude.match(path, e.Kind == tree.Directory) {
 		return nil
 	}
 	if e.Kind == tree.Directory {
@@ -37,7 +30,7 @@ func (r *restorer) remove(parent int, path, name string, e *tree.Entry) error {
 	if err := r.mustBeNewer(parent, name); err != nil {
 		return err
 	}
-	aside := r.staged()
+	aside := r.exclude.newName()
 	if err := rename(parent, name, aside, unix.RENAME_NOREPLACE); err != nil {
 		return gone(err)
 	}
@@ -90,7 +83,7 @@ func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error
 
 // mustBeNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun, or arrived.
 func (r *restorer) mustBeNewer(parent int, name string) error {
-	if isStaged(name) || r.newer > 0 {
+	if r.exclude.isStaged(name) || r.newer > 0 {
 		return nil
 	}
 	var st unix.Statx_t

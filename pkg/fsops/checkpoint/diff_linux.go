@@ -7,7 +7,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
-	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // Diff yields what differs between checkpoint a and checkpoint b, or, if b is empty, what is in the tree now, but for what
@@ -59,7 +58,7 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 
 // diffNow compares a checkpoint with the tree. It stores nothing.
 func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *tree.Entry, *tree.Entry) error) error {
-	exclude, err := excluded(from.Exclude)
+	exclude, err := omit(from.Exclude, "")
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *
 
 // look scans the tree and stores nothing. The objects that it returns are those of the store, and besides them the
 // directories that it found. They are of use until done is called.
-func (s *Store) look(ctx context.Context, exclude globs.Set) (now *object.Store, f *found, done func(), err error) {
+func (s *Store) look(ctx context.Context, exclude omitted) (now *object.Store, f *found, done func(), err error) {
 	now = s.objects.Overlay()
 	done = now.Use()
 	if f, err = s.scan(ctx, now, exclude); err != nil {

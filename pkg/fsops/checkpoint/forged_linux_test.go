@@ -152,7 +152,7 @@ func TestWhatTookAFilesPlaceStays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := s.newRestorer(first.ID, nil)
+			r, err := s.newRestorer(first.ID, nil, newToken())
 			if err == nil {
 				_, err = r.keepPresent(t.Context())
 			}

@@ -14,6 +14,8 @@ type journal struct {
 	Target ID       `json:"target"`
 	Before ID       `json:"before"`
 	Paths  [][]byte `json:"paths,omitempty"`
+	// Token is in the names of all that the restore stages.
+	Token string `json:"token,omitempty"`
 	// Why says why it was given up, if there was room to say so.
 	Why string `json:"why,omitempty"`
 }
@@ -21,8 +23,8 @@ type journal struct {
 // maxReason bounds Why.
 const maxReason = 1000
 
-func newJournal(target, before ID, paths []string) *journal {
-	j := &journal{Target: target, Before: before}
+func newJournal(target, before ID, paths []string, token string) *journal {
+	j := &journal{Target: target, Before: before, Token: token}
 	for _, p := range paths {
 		j.Paths = append(j.Paths, []byte(p))
 	}
@@ -67,6 +69,12 @@ func decodeJournal(text []byte) (*journal, error) {
 		if err == nil {
 			_, err = ParseID(string(id))
 		}
+	}
+	if j.Token == "" { // as earlier versions wrote it
+		j.Token = newToken()
+	}
+	if err == nil && !isToken(j.Token) {
+		err = fmt.Errorf("it has the token %.20q", j.Token)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the journal of a restore: %w", ErrCorrupt, err)
@@ -117,6 +125,15 @@ func (s *Store) undecided() (*journal, error) {
 		}
 	}
 	return nil, nil
+}
+
+// nextToken returns the token of a restore that begins. One of everything has that of a restore that was given up, so that it
+// finds what that has staged.
+func (s *Store) nextToken() string {
+	if j, err := s.undecided(); err == nil && j != nil {
+		return j.Token
+	}
+	return newToken()
 }
 
 func (s *Store) hasManifest(id ID) bool {

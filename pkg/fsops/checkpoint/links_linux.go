@@ -63,7 +63,7 @@ func (r *restorer) link(root int, l link) (err error) {
 			err = errors.Join(err, timeErr)
 		}
 	}()
-	staged := r.staged()
+	staged := r.exclude.newName()
 	if err := unix.Linkat(from, fromName, to, staged, 0); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 //
 //	without a journal   the tree is what commands have made of it. The checkpoint of before may be in the store already
 //	with a journal      the tree is anywhere between Before and Target, both of which are in the store. A file that is on
-//	                    its way to its name, or from it, is beside it, under a staged name
+//	                    its way to its name, or from it, is beside it, under a name with the token of the journal
 //	without a journal   the tree is the target, but for what the restore has named
 //
 //	with the journal    the tree is anywhere between Before and Target. Commands may have changed it since: nothing acts on
@@ -77,7 +77,7 @@ func (s *Store) bringTo(ctx context.Context, j *journal, why error, states ...ID
 // resume brings the tree from anywhere between two states to one of them. The journal stays what it is, so that it can
 // be cut off in turn. It needs no room in the store, which may be what cut the restore off.
 func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
-	r, err := s.newRestorer(id, j.paths())
+	r, err := s.newRestorer(id, j.paths(), j.Token)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
-	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // Restore makes the tree what it was. It makes a checkpoint of what is there first, so that nothing is lost, and changes
@@ -52,7 +50,7 @@ func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restor
 
 // restore is Restore for callers that have their turn.
 func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restored, err error) {
-	r, err := s.newRestorer(id, paths)
+	r, err := s.newRestorer(id, paths, s.nextToken())
 	if err != nil {
 		return done, err
 	}
@@ -86,7 +84,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err := r.settle(done.Before.ID); err != nil {
 		return done, err
 	}
-	j := newJournal(id, done.Before.ID, paths)
+	j := newJournal(id, done.Before.ID, paths, r.token)
 	if err := s.writeJournal(j); err != nil {
 		return done, errors.Join(err, s.endJournal())
 	}
@@ -109,19 +107,13 @@ func (s *Store) undo(j *journal, why error) error {
 	}
 }
 
-// stagedPrefix begins the names of files that a restore has in the tree until they get their names.
-const stagedPrefix = ".podagent-restore-"
-
-func isStaged(name string) bool { return strings.HasPrefix(name, stagedPrefix) }
-
 // A restorer carries out one restore.
 type restorer struct {
 	s       *Store
 	target  *manifest
 	scope   scope
-	exclude globs.Set
+	exclude omitted
 	token   string
-	serial  int
 
 	// objects has the directories of the target, and of what is there now, in present.
 	objects *object.Store
@@ -157,7 +149,7 @@ type link struct {
 	present      *tree.Entry // what is at the path, if anything
 }
 
-func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
+func (s *Store) newRestorer(id ID, paths []string, token string) (*restorer, error) {
 	in, ok := newScope(paths)
 	if !ok {
 		return nil, fmt.Errorf("paths must be in the tree, from its root: %w", fs.ErrInvalid)
@@ -166,9 +158,9 @@ func (s *Store) newRestorer(id ID, paths []string) (*restorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restorer{s: s, target: target, scope: in, token: stagedPrefix + strings.ToLower(rand.Text()[:10]) + "-"}
+	r := &restorer{s: s, target: target, scope: in, token: token}
 	r.since, r.arrived = s.newerSince(id, target)
-	if r.exclude, err = excluded(target.Exclude); err != nil {
+	if r.exclude, err = omit(target.Exclude, token); err != nil {
 		return nil, err
 	}
 	r.leftOut, r.unstored, r.again, r.keptPaths = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}
@@ -193,7 +185,7 @@ func (r *restorer) addLink(l link) error {
 // keepPresent makes a checkpoint of what is there. The needed checkpoints do not go to make room for it: those that the
 // restore is between.
 func (r *restorer) keepPresent(ctx context.Context, needed ...ID) (Checkpoint, error) {
-	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, needed...)
+	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, r.token, needed...)
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
@@ -247,9 +239,9 @@ func (r *restorer) check(ctx context.Context) error {
 	})
 }
 
-// covers reports whether the restore may change a path: also what an earlier one that was cut off has staged anywhere.
+// covers reports whether the restore may change a path: also what it had staged anywhere when it was cut off.
 func (r *restorer) covers(path string) bool {
-	return r.scope.covers(path) || isStaged(path[strings.LastIndexByte(path, '/')+1:])
+	return r.scope.covers(path) || r.exclude.isStaged(path[strings.LastIndexByte(path, '/')+1:])
 }
 
 // wouldLose reports whether no checkpoint has what is at a path, where the restore puts something else.
@@ -309,7 +301,7 @@ func isDone(err error) bool {
 // keep notes that a path is not as in the checkpoint.
 func (r *restorer) keep(path string, why error) {
 	r.keptPaths[pathKey(path)] = true
-	if e, ok := why.(*fs.PathError); ok && isStaged(e.Path) {
+	if e, ok := why.(*fs.PathError); ok && r.exclude.isStaged(e.Path) {
 		why = e.Err // the name is one that nobody knows
 	}
 	r.note(path, why.Error())

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
-	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // scanInRoom scans the tree. While there is no room, it drops checkpoints that are not needed, and scans again.
-func (s *Store) scanInRoom(ctx context.Context, exclude globs.Set, needed []ID) (*found, error) {
+func (s *Store) scanInRoom(ctx context.Context, exclude omitted, needed []ID) (*found, error) {
 	s.tree.forget()
 	// The first to go is what a kill has left.
 	collect := func(ctx context.Context) (bool, error) { return true, s.collect(ctx) }

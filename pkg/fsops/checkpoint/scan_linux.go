@@ -13,7 +13,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
-	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // A scan looks at every file of a tree, and reads those that may have changed since the
@@ -28,7 +27,7 @@ type scan struct {
 	ctx     context.Context
 	objects *object.Store
 	old     *index
-	exclude globs.Set
+	exclude omitted
 	// all has every file read: see above.
 	all bool
 	// mapped are the inodes that processes map to write to them.

@@ -13,7 +13,7 @@ import (
 
 // stage makes a file under a name of its own. The path is the one that it gets.
 func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, err error) {
-	name = r.staged()
+	name = r.exclude.newName()
 	switch e.Kind {
 	case tree.Regular:
 		err = r.stageFile(parent, path, name, e)

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
-	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
 // Options say how a [Store] works. The zero value is ready.
@@ -128,7 +127,7 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 	defer unlock()
 	c := Checkpoint{}
 	if err = s.mustBeDecided(); err == nil {
-		c, _, err = s.create(ctx, opts)
+		c, _, err = s.create(ctx, opts, "")
 	}
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint: %w", err)
@@ -138,16 +137,16 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 	return c, nil
 }
 
-// create is Create for callers that have their turn, and need some checkpoints, which do not go for a lack of room. It
-// also returns what the scan found.
-func (s *Store) create(ctx context.Context, opts CreateOptions, needed ...ID) (c Checkpoint, f *found, err error) {
+// create is Create for callers that have their turn, and need some checkpoints, which do not go for a lack of room. The
+// checkpoint also has what the restore with a token has staged, if there is one. It also returns what the scan found.
+func (s *Store) create(ctx context.Context, opts CreateOptions, token string, needed ...ID) (c Checkpoint, f *found, err error) {
 	if len(opts.Name) > maxName {
 		return c, nil, fmt.Errorf("%w: its name has more than %d bytes", ErrTooLarge, maxName)
 	}
 	if err := s.objects.Count(); err != nil {
 		return c, nil, err
 	}
-	exclude, err := excluded(opts.Exclude)
+	exclude, err := omit(opts.Exclude, token)
 	if err != nil {
 		return c, nil, err
 	}
@@ -169,7 +168,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, needed ...ID) (c
 }
 
 // store scans the tree, and stores what is in it.
-func (s *Store) store(ctx context.Context, exclude globs.Set) (*found, error) {
+func (s *Store) store(ctx context.Context, exclude omitted) (*found, error) {
 	f, err := s.scan(ctx, s.objects, exclude)
 	if err == nil {
 		err = s.objects.Seal()
@@ -198,7 +197,7 @@ func (f *found) manifest(opts CreateOptions) *manifest {
 }
 
 // scan scans the tree but for what is excluded, and stores its objects there.
-func (s *Store) scan(ctx context.Context, to *object.Store, exclude globs.Set) (*found, error) {
+func (s *Store) scan(ctx context.Context, to *object.Store, exclude omitted) (*found, error) {
 	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: s.root, Err: err}

@@ -26,7 +26,7 @@ func (r *restorer) dir(fd int, path string, a, b Hash) error {
 	for ea, eb := range tree.Both(ta, tb) {
 		name := tree.NameOf(ea, eb)
 		p := tree.Join(path, name)
-		if !r.scope.reaches(p) && !isStaged(name) {
+		if !r.scope.reaches(p) && !r.exclude.isStaged(name) {
 			continue
 		}
 		if err := r.entry(fd, p, name, ea, eb); err != nil {

@@ -89,7 +89,7 @@ func (s *scan) visit(n *node, d *dirHandle, path, name string, depth int) error 
 	}
 	what := uint32(st.Mode) & unix.S_IFMT
 	id := inodeID{deviceOf(&st), st.Ino}
-	if s.exclude.Match(path, what == unix.S_IFDIR) && !isStaged(name) || id == s.skip {
+	if s.exclude.match(path, what == unix.S_IFDIR) || id == s.skip {
 		return nil
 	}
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
