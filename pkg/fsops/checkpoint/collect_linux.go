@@ -29,7 +29,7 @@ func (s *Store) Remove(ctx context.Context, id ID) error {
 // limit drops the oldest checkpoints if there are too many, some more than it must, so that it is
 // not needed again soon. It never drops those that were just used.
 func (s *Store) limit(ctx context.Context, used ...ID) error {
-	list, err := s.list()
+	list, err := s.list(ctx)
 	if err != nil || len(list) <= s.opts.Max {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *Checkpoint) stays() bool { return c.Name != "" && !c.Automatic }
 // Those with a name are not dropped for a lack of room: a tree that is too large for the disk would take them all.
 // Neither are those that are needed.
 func (s *Store) dropOldest(ctx context.Context, needed ...ID) (bool, error) {
-	list, err := s.list()
+	list, err := s.list(ctx)
 	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() || s.keeps(c.ID) || slices.Contains(needed, c.ID) })
 	if err != nil || len(list) == 0 {
 		return false, err
@@ -100,7 +100,7 @@ func (s *Store) collect(ctx context.Context) error {
 // reached returns the objects of all checkpoints. What is below a damaged directory counts for nothing: nobody
 // can get at it.
 func (s *Store) reached(ctx context.Context) (objectSet, error) {
-	list, err := s.list()
+	list, err := s.list(ctx)
 	if err != nil {
 		return nil, err
 	}

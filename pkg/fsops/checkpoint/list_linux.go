@@ -18,16 +18,19 @@ func (s *Store) List(ctx context.Context) ([]Checkpoint, error) {
 		return nil, err
 	}
 	defer unlock()
-	return s.list()
+	return s.list(ctx)
 }
 
-func (s *Store) list() ([]Checkpoint, error) {
+func (s *Store) list(ctx context.Context) ([]Checkpoint, error) {
 	names, err := s.manifestNames()
 	if err != nil {
 		return nil, err
 	}
 	var list []Checkpoint
 	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		id, err := ParseID(name)
 		if err != nil {
 			continue

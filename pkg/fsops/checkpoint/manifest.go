@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -63,8 +62,7 @@ func decodeManifest(id ID, text []byte) (*manifest, error) {
 		return nil, fmt.Errorf("%w: its manifest is not the one that was written", ErrCorrupt)
 	}
 	m := new(manifest)
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(m); err != nil {
+	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("%w: its manifest: %w", ErrCorrupt, err)
 	}
 	if m.Format != manifestFormat || len(m.Tree) != sha256.Size {
