@@ -43,22 +43,24 @@ var added = map[string]bool{
 var confining = []string{"PODAGENT_CONFINE", "PODAGENT_EGRESS", "PODAGENT_EGRESS_REQUIRE"}
 
 // beyond says what a pod that is not yet made asks for beyond one that is there; empty if nothing. It does not compare
-// what every sandbox has of its own: its workspace, its times, and the agent's settings, but those that confine.
-func beyond(asked, there *corev1.Pod) string {
+// what every sandbox has of its own: its workspace, its times, and the agent's settings, but those that confine. Nor does
+// it miss a node selector that its RuntimeClass adds to both pods.
+func beyond(asked, there *corev1.Pod, ofClass map[string]string) string {
 	asked, there = asked.DeepCopy(), there.DeepCopy()
 	ownWorkspace := !slices.ContainsFunc(asked.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Name == workspaceName && v.EmptyDir == nil &&
 			(v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != podmeta.NameOf(asked.Annotations[podmeta.AnnotationID]))
 	})
-	for _, pod := range []*corev1.Pod{asked, there} {
-		dropOwn(pod)
-		if ownWorkspace {
-			dropWorkspace(pod)
-		}
+	dropOwn(asked)
+	dropOwn(there)
+	if ownWorkspace {
+		dropWorkspace(asked, there)
 	}
-	if asked.Spec.RuntimeClassName != nil { // it adds where its pods run, and would to the fork's
-		maps.DeleteFunc(there.Spec.NodeSelector, func(name, _ string) bool { return asked.Spec.NodeSelector[name] == "" })
-	}
+	maps.DeleteFunc(there.Spec.NodeSelector, func(name, value string) bool {
+		_, named := asked.Spec.NodeSelector[name]
+		added, ok := ofClass[name]
+		return !named && ok && added == value
+	})
 	d := &difference{}
 	d.compareNotes("metadata.labels", asked.Labels, there.Labels)
 	d.compareNotes("metadata.annotations", asked.Annotations, there.Annotations)
@@ -84,13 +86,24 @@ func dropOwn(pod *corev1.Pod) {
 	}
 }
 
-// dropWorkspace removes the workspace from a pod.
-func dropWorkspace(pod *corev1.Pod) {
-	disown(&pod.Spec)
-	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == workspaceName })
-	for c := range containers(pod) {
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == workspaceName })
+// dropWorkspace removes from a pod that is asked for what the launcher itself makes for its workspace. What a patch mounts
+// of it elsewhere stays: it may put what commands write where other programs are found.
+func dropWorkspace(asked, there *corev1.Pod) {
+	asked.Spec.Volumes = slices.DeleteFunc(asked.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == workspaceName })
+	if agent := agentContainer(asked); agent != nil {
+		agent.VolumeMounts = slices.DeleteFunc(agent.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == workspaceName && (m.MountPath == agent.WorkingDir || m.MountPath == storeAt)
+		})
 	}
+	isFill := func(c corev1.Container) bool { return c.Name == fillName }
+	if agent := agentContainer(there); agent != nil && !slices.ContainsFunc(there.Spec.InitContainers, isFill) {
+		// The claim of an owned workspace may have its directory already, and its pod nothing that makes it.
+		fill := fillContainer(agent, nil)
+		fill.Command = []string{programOf(there), "copy"}
+		there.Spec.InitContainers = append(there.Spec.InitContainers, fill)
+	}
+	makeNoOwned(&asked.Spec)
+	makeNoOwned(&there.Spec)
 }
 
 func treeOf(spec *corev1.PodSpec) (tree any) {

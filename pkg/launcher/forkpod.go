@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
@@ -54,8 +55,9 @@ func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 	if err := spec.validatePod(); err != nil {
 		return Spec{}, err
 	}
-	if what, err := bare.beyond(pod); err != nil || what != "" {
-		return Spec{}, cmp.Or(err, fmt.Errorf("annotation %s %s", podmeta.AnnotationSpec, what))
+	ofClass, classErr := c.selectorOfClass(ctx, pod)
+	if what, err := bare.beyond(pod, ofClass); err != nil || what != "" {
+		return Spec{}, cmp.Or(err, errors.Join(fmt.Errorf("annotation %s %s", podmeta.AnnotationSpec, what), classErr))
 	}
 	if err := c.checkStorage(ctx, pod, spec.Pod.Workspace); err != nil {
 		return Spec{}, err
@@ -64,8 +66,25 @@ func (c *cluster) specOf(ctx context.Context, pod *corev1.Pod) (Spec, error) {
 	return spec, nil
 }
 
-// beyond says what the pod of the Spec asks for beyond one that is there; empty if nothing.
-func (s *Spec) beyond(there *corev1.Pod) (string, error) {
+// selectorOfClass returns the node selector that the RuntimeClass of a pod has added to it. An error counts only if the
+// pod has a selector that nobody else accounts for: few identities may read what belongs to the whole cluster.
+func (c *cluster) selectorOfClass(ctx context.Context, pod *corev1.Pod) (map[string]string, error) {
+	if pod.Spec.RuntimeClassName == nil || len(pod.Spec.NodeSelector) == 0 {
+		return nil, nil
+	}
+	class, err := c.api.NodeV1().RuntimeClasses().Get(ctx, *pod.Spec.RuntimeClassName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("its runtime class cannot be read: %w", err)
+	}
+	if class.Scheduling == nil {
+		return nil, nil
+	}
+	return class.Scheduling.NodeSelector, nil
+}
+
+// beyond says what the pod of the Spec asks for beyond one that is there; empty if nothing. The RuntimeClass adds a node
+// selector to both.
+func (s *Spec) beyond(there *corev1.Pod, ofClass map[string]string) (string, error) {
 	asked, problem := patched(manifest(s, there.Namespace, nil, time.Time{}), s.Pod.Patch)
 	if problem != nil {
 		return "", problem
@@ -73,7 +92,12 @@ func (s *Spec) beyond(there *corev1.Pod) (string, error) {
 	if s.Pod.UserNamespace == Prefer && asked.Spec.HostUsers == nil && ownUsers(there) {
 		asked.Spec.HostUsers = new(false) // as its launch decided: see preferUserNamespace
 	}
-	return beyond(asked, there), nil
+	if !s.Pod.Workspace.Owned { // as podFor does; the root, which has the files in older claims, is more
+		there = there.DeepCopy()
+		mountFiles(&asked.Spec, filesDir)
+		mountFiles(&there.Spec, filesDir)
+	}
+	return beyond(asked, there, ofClass), nil
 }
 
 // checkStorage checks that a workspace that is kept asks for no more storage, and of no other class, than the pod has.

@@ -3,12 +3,16 @@ package launcher
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
@@ -80,7 +84,7 @@ func TestForkOfASpecAsksForNothingBeyondItsPod(t *testing.T) {
 			if spec.Pod.UserNamespace == Prefer {
 				pod.Spec.HostUsers = users
 			}
-			if what, err := read.beyond(pod); err != nil || what != "" {
+			if what, err := read.beyond(pod, nil); err != nil || what != "" {
 				t.Errorf("of %s it %s, %v", name, what, err)
 			}
 		}
@@ -120,7 +124,7 @@ func TestForkThatAsksForMoreIsRefused(t *testing.T) {
 	} {
 		spec := everything()
 		change(&spec)
-		if got, err := spec.beyond(admitted(t, everything())); err != nil || !strings.Contains(got, what) {
+		if got, err := spec.beyond(admitted(t, everything()), nil); err != nil || !strings.Contains(got, what) {
 			t.Errorf("not %s: it %s, %v", what, got, err)
 		}
 	}
@@ -148,11 +152,97 @@ func TestForkWhosePatchAsksForMoreIsRefused(t *testing.T) {
 		`spec.containers[agent].env[S].valueFrom.secretKeyRef.name "t"`:  `{"spec": {"containers": [{"name": "agent", "env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "t", "key": "k"}}}]}]}}`,
 		`spec.containers[agent].envFrom, which`:                          `{"spec": {"containers": [{"name": "agent", "envFrom": [{"prefix": "x", "secretRef": {"name": "t"}}]}]}}`,
 		`spec.containers[agent].ports, which`:                            `{"spec": {"containers": [{"name": "agent", "ports": [{"containerPort": 80, "hostPort": 80}]}]}}`,
+		`spec.containers[agent].volumeMounts[/usr/local/bin]`:            `{"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "workspace", "mountPath": "/usr/local/bin"}]}]}}`,
+		`spec.containers[side].volumeMounts[/usr/local/bin]`:             `{"spec": {"containers": [{"name": "side", "image": "side", "args": ["a"], "volumeMounts": [{"name": "workspace", "mountPath": "/usr/local/bin"}], "securityContext": {"allowPrivilegeEscalation": false}}]}}`,
+		`spec.containers[mesh].volumeMounts[/usr/local/bin]`:             `{"spec": {"containers": [{"name": "mesh", "image": "mesh", "volumeMounts": [{"name": "workspace", "mountPath": "/usr/local/bin"}]}]}}`,
 		`spec.containers[agent].lifecycle.postStart.exec.command, which`: `{"spec": {"containers": [{"name": "agent", "lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}]}}`,
 	} {
 		spec.Pod.Patch = []byte(patch)
-		if got, err := spec.beyond(pod); err != nil || !strings.Contains(got, what) {
+		if got, err := spec.beyond(pod, nil); err != nil || !strings.Contains(got, what) {
 			t.Errorf("not %s: it %s, %v", what, got, err)
+		}
+	}
+}
+
+// The pod of an owned workspace lacks what makes its directory if that is there already. Its fork makes one, with no more
+// than the pod has.
+func TestForkOfAnOwnedWorkspaceMayMakeItsDirectory(t *testing.T) {
+	const agentOf = `{"spec": {"containers": [{"name": "agent", "image": "i"}]}}`
+	fillWith := func(more string) string {
+		return `{"spec": {"volumes": [{"name": "s", "secret": {"secretName": "s"}}], "initContainers": [{"name": "fill", ` + more + `}]}}`
+	}
+	spec := Spec{ID: "a", Pod: Pod{Image: "i", Workspace: Workspace{Keep: true, Owned: true}, Patch: []byte(`{"spec": {"volumes": [{"name": "s", "secret": {"secretName": "s"}}]}}`)}}
+	made, there := admitted(t, spec), admitted(t, spec)
+	disown(&there.Spec)
+	for _, test := range []struct{ image, patch, want string }{
+		{image: "i"},
+		{"j", agentOf, `initContainers[fill].image "j"`},
+		{"i", fillWith(`"image": "j"`), `initContainers[fill].image "j"`},
+		{"i", fillWith(`"volumeMounts": [{"name": "s", "mountPath": "/s"}]`), `initContainers[fill].volumeMounts[/s]`},
+		{"i", fillWith(`"volumeMounts": [{"name": "workspace", "mountPath": "/usr/local/bin"}]`), `initContainers[fill].volumeMounts[/usr/local/bin]`},
+		{"i", fillWith(`"env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]`), `initContainers[fill].env[S]`},
+	} {
+		spec.Pod.Image, spec.Pod.Patch = test.image, []byte(test.patch)
+		for _, pod := range []*corev1.Pod{made, there} {
+			if got, err := spec.beyond(pod, nil); err != nil || !strings.Contains(got, test.want) || got != "" && test.want == "" {
+				t.Errorf("of %q, %s: it %s, %v", test.image, test.patch, got, err)
+			}
+		}
+	}
+}
+
+// The files of older claims are in the root of the volume. A patch's mounts show no more of a fork's volume than of that.
+func TestForkMountsNoMoreOfItsWorkspace(t *testing.T) {
+	spec := Spec{ID: "a", Pod: Pod{Image: "i", Workspace: Workspace{Keep: true}, Patch: []byte(`{"spec": {"containers": [{"name": "side", "image": "side", "volumeMounts": [{"name": "workspace", "mountPath": "/x"}]}]}}`)}}
+	pod := admitted(t, spec)
+	for _, lay := range []func(){func() { mountFiles(&pod.Spec, filesDir) }, func() { flatten(&pod.Spec) }} {
+		lay()
+		if got, err := spec.beyond(pod, nil); err != nil || got != "" {
+			t.Errorf("it %s, %v", got, err)
+		}
+	}
+	mountFiles(&pod.Spec, filesDir)
+	spec.Pod.Workspace.Owned = true // whose patches mount the root
+	if got, err := spec.beyond(pod, nil); err != nil || !strings.Contains(got, "volumeMounts[/x].subPath") {
+		t.Errorf("it %s, %v", got, err)
+	}
+}
+
+// A RuntimeClass adds the node selector that it has, and accounts for no other one.
+func TestForkRunsOnTheNodesOfItsPod(t *testing.T) {
+	c := noting(t)
+	mux := http.NewServeMux()
+	for name, scheduling := range map[string]string{"placed": `{"nodeSelector": {"runtime": "gvisor"}}`, "anywhere": "null"} {
+		mux.HandleFunc("GET /apis/node.k8s.io/v1/runtimeclasses/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": %q}, "handler": "h", "scheduling": %s}`, name, scheduling)
+		})
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	api, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.api = api
+	for _, test := range []struct {
+		class, more string // the class, and a label that the nodes of the pod must have, too
+		want        string // in the error; empty if there is none
+	}{
+		{class: "placed"},
+		{class: "placed", more: "tenants", want: "does without spec.nodeSelector.tenants"},
+		{class: "anywhere", want: "does without spec.nodeSelector.runtime"},
+		{class: "unknown", want: "its runtime class cannot be read"},
+		{class: "", want: "does without spec.nodeSelector.runtime"},
+	} {
+		pod := admitted(t, Spec{ID: "a", Pod: Pod{Image: "i", RuntimeClass: test.class, NodeSelector: map[string]string{"disk": "ssd"}}})
+		pod.Spec.NodeSelector["runtime"] = "gvisor"
+		if test.more != "" {
+			pod.Spec.NodeSelector[test.more] = "x"
+		}
+		_, err := c.specOf(t.Context(), pod)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }
@@ -163,7 +253,7 @@ func TestRefusedForkShowsNoEnvironment(t *testing.T) {
 	pod := admitted(t, spec)
 	for _, name := range []string{"MESH", "NEW"} {
 		spec.Pod.Patch = fmt.Appendf(nil, `{"spec": {"containers": [{"name": "agent", "env": [{"name": %q, "value": "hush"}]}]}}`, name)
-		if got, err := spec.beyond(pod); err != nil || !strings.Contains(got, "env["+name+"]") || strings.Contains(got, "hush") {
+		if got, err := spec.beyond(pod, nil); err != nil || !strings.Contains(got, "env["+name+"]") || strings.Contains(got, "hush") {
 			t.Errorf("it %s, %v", got, err)
 		}
 	}

@@ -44,6 +44,11 @@ func disown(pod *corev1.PodSpec) {
 	pod.InitContainers = slices.DeleteFunc(pod.InitContainers, func(c corev1.Container) bool {
 		return c.Name == fillName && slices.Equal(c.Command, []string{c.Command[0], "copy", makeOwned})
 	})
+	makeNoOwned(pod)
+}
+
+// makeNoOwned has the init containers do all but make the directory.
+func makeNoOwned(pod *corev1.PodSpec) {
 	for i := range pod.InitContainers {
 		if c := &pod.InitContainers[i]; c.Name == installName || c.Name == fillName {
 			c.Command = slices.DeleteFunc(slices.Clone(c.Command), func(arg string) bool { return arg == makeOwned })
