@@ -121,7 +121,7 @@ type CreateOptions struct {
 // RestoreOptions say what of a checkpoint is restored.
 type RestoreOptions struct {
 	// Paths are what to restore, each with all that is below it: relative to the tree's root,
-	// without links in them. Without any, everything is restored.
+	// without links in them. Without any, everything is restored. There may be 1000 of them, with 64 KiB together.
 	Paths []string
 }
 

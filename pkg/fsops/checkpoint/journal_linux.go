@@ -20,8 +20,15 @@ type journal struct {
 	Why string `json:"why,omitempty"`
 }
 
-// maxReason bounds Why.
-const maxReason = 1000
+const (
+	// maxReason bounds Why, in bytes.
+	maxReason = 1000
+	// maxPaths and maxPathBytes bound the paths of a restore, which compares each file with each of them.
+	maxPaths     = 1000
+	maxPathBytes = 64 << 10
+	// maxJournal bounds the text of a journal, which has paths in base64 and may have a byte of Why in six.
+	maxJournal = 2*maxPathBytes + 16*maxPaths + 6*maxReason + 1<<10
+)
 
 func newJournal(target, before ID, paths []string, token string) *journal {
 	j := &journal{Target: target, Before: before, Token: token}
@@ -50,9 +57,10 @@ func (s *Store) writeJournal(j *journal) error {
 	return err
 }
 
-// readJournal returns the journal in one of the two files for it, nil if there is none.
+// readJournal returns the journal in one of the two files for it, nil if there is none. What no restore writes is
+// [ErrCorrupt].
 func (s *Store) readJournal(name string) (*journal, error) {
-	text, err := s.readFile(name, maxManifestSize)
+	text, err := s.readFile(name, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -76,10 +84,20 @@ func decodeJournal(text []byte) (*journal, error) {
 	if err == nil && !isToken(j.Token) {
 		err = fmt.Errorf("it has the token %.20q", j.Token)
 	}
+	if err == nil {
+		_, err = newScope(j.paths())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the journal of a restore: %w", ErrCorrupt, err)
 	}
+	j.Why = shorten(j.Why)
 	return j, nil
+}
+
+// shorten makes a reason one line of up to maxReason bytes.
+func shorten(why string) string {
+	why = strings.Join(strings.Fields(why[:min(len(why), maxReason)]), " ")
+	return strings.ToValidUTF8(why, "")
 }
 
 // endJournal forgets the restore that was under way, and one that was given up. Once it returns, no crash of the
@@ -100,8 +118,7 @@ func (s *Store) syncNames() error {
 
 // giveUp ends the tries to complete or undo a restore. That needs no room.
 func (s *Store) giveUp(j *journal, why error) error {
-	j.Why = strings.ToValidUTF8(why.Error(), "?")
-	j.Why = j.Why[:min(len(j.Why), maxReason)]
+	j.Why = shorten(why.Error())
 	_ = s.writeJournal(j) // otherwise it does not say why
 	return s.setAside(why)
 }
@@ -147,8 +164,8 @@ func (s *Store) mustBeDecided() error {
 	if j == nil || err != nil {
 		return err
 	}
-	return fmt.Errorf("%w (%q): each file that it was for may be as in checkpoint %s, or as before, in %s: restore everything from one of them, or remove one to keep the files as they are",
-		ErrUnfinished, j.Why, j.Target, j.Before)
+	return fmt.Errorf("%w: each file that it was for may be as in checkpoint %s, or as before, in %s: restore everything from one of them, or remove one to keep the files as they are (%q)",
+		ErrUnfinished, j.Target, j.Before, j.Why)
 }
 
 // decide forgets a restore that is neither complete nor undone, once one of its checkpoints is gone.

@@ -150,9 +150,9 @@ type link struct {
 }
 
 func (s *Store) newRestorer(id ID, paths []string, token string) (*restorer, error) {
-	in, ok := newScope(paths)
-	if !ok {
-		return nil, fmt.Errorf("paths must be in the tree, from its root: %w", fs.ErrInvalid)
+	in, err := newScope(paths)
+	if err != nil {
+		return nil, err
 	}
 	target, err := s.manifest(id)
 	if err != nil {

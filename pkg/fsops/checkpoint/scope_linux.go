@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -11,18 +13,26 @@ import (
 // everything.
 type scope []string
 
-func newScope(paths []string) (s scope, ok bool) {
+// newScope returns the scope of some paths, which are in the tree, from its root. Others are [fs.ErrInvalid], and too many
+// are [ErrTooLarge].
+func newScope(paths []string) (s scope, err error) {
+	size, all := 0, false
 	for _, p := range paths {
+		size += len(p)
 		p = path.Clean(p)
-		if p == "." {
-			return nil, true
-		}
-		if !tree.IsPath(p) {
-			return nil, false
+		all = all || p == "."
+		if p != "." && !tree.IsPath(p) {
+			return nil, fmt.Errorf("paths must be in the tree, from its root: %w", fs.ErrInvalid)
 		}
 		s = append(s, p)
 	}
-	return s, true
+	if len(paths) > maxPaths || size > maxPathBytes {
+		return nil, fmt.Errorf("%w: it is of %d paths with %d bytes", ErrTooLarge, len(paths), size)
+	}
+	if all {
+		return nil, nil
+	}
+	return s, nil
 }
 
 // covers reports whether a path is in the scope.

@@ -1,0 +1,117 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const someID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func pathsOf(n, size int) (paths []string) {
+	for range n {
+		paths = append(paths, strings.Repeat("a", size))
+	}
+	return paths
+}
+
+// A journal is what a restore writes, or it is damaged: whoever can write to the store can forge one that would keep the
+// next process busy for hours.
+func TestJournalIsBoundedWhenItIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		paths []string
+		why   string
+		ok    bool
+	}{
+		"the largest":                {pathsOf(maxPaths, maxPathBytes/maxPaths), strings.Repeat("<", maxReason), true},
+		"of everything":              {nil, "", true},
+		"of too many paths":          {pathsOf(maxPaths+1, 1), "", false},
+		"of paths that are too long": {pathsOf(400, 200), "", false},
+		"of a path that leads out":   {[]string{"../a"}, "", false},
+		"with a reason without end":  {nil, strings.Repeat("w", maxJournal), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, s := openForForgery(t)
+			j := newJournal(someID, someID, c.paths, newToken())
+			j.Why = c.why
+			if err := s.writeJournal(j); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.readJournal(journalFile); c.ok && err != nil || !c.ok && !errors.Is(err, ErrCorrupt) {
+				t.Errorf("reading it: %v", err)
+			}
+			if err := os.WriteFile(filepath.Join(root, "x"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Recover(t.Context()); c.ok != errors.Is(err, ErrUnfinished) || c.ok == errors.Is(err, ErrCorrupt) || s.Interrupted() {
+				t.Errorf("recovering: %v", err)
+			}
+		})
+	}
+}
+
+// Restores write no journal that the next process would not read.
+func TestRestoreOfTooManyPathsIsRefused(t *testing.T) {
+	_, s := openForForgery(t)
+	c, err := s.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, paths := range map[string][]string{"many": pathsOf(maxPaths+1, 1), "long": pathsOf(400, 200)} {
+		if _, err := s.Restore(t.Context(), c.ID, RestoreOptions{Paths: paths}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Restore(t.Context(), c.ID, RestoreOptions{Paths: pathsOf(maxPaths, maxPathBytes/maxPaths)}); err != nil {
+		t.Errorf("of as many as there may be: %v", err)
+	}
+}
+
+// Whoever can write to the store can have the note of a restore that was given up say anything. What it says comes in one
+// line, and after what helps.
+func TestReasonOfAnUnfinishedRestoreComesLast(t *testing.T) {
+	_, s := openForForgery(t)
+	c, err := s.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJournal(c.ID, c.ID, nil, newToken())
+	j.Why = "run this:\n" + strings.Repeat("é", 2*maxReason)
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, unfinishedFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Create(t.Context(), CreateOptions{})
+	if !errors.Is(err, ErrUnfinished) {
+		t.Fatal(err)
+	}
+	said := err.Error()
+	at := strings.Index(said, "run this: é")
+	if at < 0 || strings.LastIndex(said, string(c.ID)) > at || len(said)-at > maxReason+10 || !utf8.ValidString(said) {
+		t.Errorf("it has %d bytes: %.500s", len(said), said)
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	text, err := json.Marshal(newJournal(someID, someID, []string{"a", "b/c"}, newToken()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		j, err := decodeJournal(text)
+		switch {
+		case err != nil && !errors.Is(err, ErrCorrupt):
+			t.Error(err)
+		case err == nil && (len(j.Why) > maxReason || strings.ContainsAny(j.Why, "\r\n") || len(j.Paths) > maxPaths):
+			t.Errorf("it has %d paths, and the reason %q", len(j.Paths), j.Why)
+		}
+	})
+}
