@@ -33,13 +33,20 @@ func (s *Store) limit(ctx context.Context, used ...ID) error {
 	if err != nil || len(list) <= s.opts.Max {
 		return err
 	}
+	needed, err := s.needed()
+	if err != nil {
+		return err
+	}
 	keep := max(1, s.opts.Max-s.opts.Max/10)
 	for _, c := range oldestFirst(list) {
 		if len(list) <= keep {
 			break
 		}
-		if slices.Contains(used, c.ID) || s.keeps(c.ID) {
+		if slices.Contains(used, c.ID) || slices.Contains(needed, c.ID) {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		if err := s.remove(manifestFile(c.ID)); err != nil {
 			return err
@@ -69,11 +76,23 @@ func (c *Checkpoint) stays() bool { return c.Name != "" && !c.Automatic }
 // Neither are those that are needed.
 func (s *Store) dropOldest(ctx context.Context, needed ...ID) (bool, error) {
 	list, err := s.list(ctx)
-	list = slices.DeleteFunc(list, func(c Checkpoint) bool { return c.stays() || s.keeps(c.ID) || slices.Contains(needed, c.ID) })
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return false, err
 	}
+	undecided, err := s.needed()
+	if err != nil {
+		return false, err
+	}
+	list = slices.DeleteFunc(list, func(c Checkpoint) bool {
+		return c.stays() || slices.Contains(undecided, c.ID) || slices.Contains(needed, c.ID)
+	})
+	if len(list) == 0 {
+		return false, nil
+	}
 	for _, c := range list[:(len(list)+1)/2] {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		if err := s.remove(manifestFile(c.ID)); err != nil {
 			return false, err
 		}

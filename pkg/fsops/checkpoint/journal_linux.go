@@ -177,8 +177,11 @@ func (s *Store) decide(gone ID) error {
 	return s.endJournal()
 }
 
-// keeps reports whether a checkpoint is needed to decide about a restore.
-func (s *Store) keeps(id ID) bool {
+// needed returns the checkpoints that are needed to decide about a restore.
+func (s *Store) needed() ([]ID, error) {
 	j, err := s.undecided()
-	return err != nil || j != nil && (j.Target == id || j.Before == id)
+	if j == nil || err != nil {
+		return nil, err
+	}
+	return []ID{j.Target, j.Before}, nil
 }
