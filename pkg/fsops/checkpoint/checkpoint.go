@@ -23,7 +23,7 @@
 //	packs/      small objects, many in a file
 //	objects/    large objects, each in a file that its hash names
 //	tmp/        files on their way to one of these
-//	index       what the latest scan found in each file; without it, the next one reads everything
+//	index       what the latest scan found in each file; a process that has not written it reads everything
 //	journal     the restore that is under way
 //	unfinished  the restore that was given up, until somebody decides
 //

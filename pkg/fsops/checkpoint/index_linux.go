@@ -12,7 +12,7 @@ import (
 
 // An index says what the latest scan found in each file: where a stat tells that nothing
 // has changed, its hash need not be computed again. It is no part of any checkpoint. One
-// that is missing, damaged, or of before the machine was started costs time only.
+// that is missing, or that another process has written, costs time only.
 type index struct {
 	// Boot tells which start of the machine the index is of. After another start, what
 	// had been written shortly before may be gone, from files and objects alike.

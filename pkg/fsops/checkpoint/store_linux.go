@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ type Store struct {
 	pinned    *pinned   // while a call has its turn
 	underway  *underway // transfers
 	tree      *treeUse
+	index     *Hash // of the text of the index that this process has written last
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
@@ -74,7 +76,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	if opts.Max <= 0 {
 		opts.Max = defaultMax
 	}
-	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}, tree: &treeUse{}}
+	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}, tree: &treeUse{}, index: &Hash{}}
 	s.objects = object.New(filepath.Join(dir, objectsDir), filepath.Join(dir, packsDir), filepath.Join(dir, temporaryDir))
 	// What an earlier process has not finished is worth nothing.
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, temporaryDir)))
@@ -161,8 +163,7 @@ func (s *Store) create(ctx context.Context, opts CreateOptions, token string, ne
 	if err != nil {
 		return c, nil, err
 	}
-	// An index that cannot be written is the older one, which is as good.
-	_ = s.writeFile(indexFile, f.index.encode())
+	s.writeIndex(f.index)
 	_ = s.objects.Tidy(ctx) // packs that stay small and many cost time only
 	return m.describe(id), f, nil
 }
@@ -251,16 +252,28 @@ func (s *Store) id() inodeID {
 	return inodeID{deviceOf(&st), st.Ino}
 }
 
-// readIndex returns the index of the last scan, and false if there is none of this start of the machine.
+// readIndex returns the index of the last scan of this process, which is empty if there is none. It reports false if the
+// store has no index of this start of the machine.
 func (s *Store) readIndex() (*index, bool) {
 	text, err := s.readFile(indexFile, maxIndexSize)
 	if err == nil {
 		if x, err := decodeIndex(text); err == nil && x.boot == s.opts.Boot {
+			if Hash(sha256.Sum256(text)) != *s.index { // who can write to the store could have files taken for others
+				x = new(index)
+			}
 			return x, true
 		}
 	}
 	names, err := s.manifestNames()
 	return new(index), err == nil && len(names) == 0
+}
+
+// writeIndex replaces the index. One that cannot be written is the older one, which is as good.
+func (s *Store) writeIndex(x *index) {
+	text := x.encode()
+	if s.writeFile(indexFile, text) == nil {
+		*s.index = sha256.Sum256(text)
+	}
 }
 
 // readFile reads a file of the store that has up to limit bytes. It waits for nobody: whoever can write to the store
