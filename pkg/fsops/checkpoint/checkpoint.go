@@ -115,6 +115,7 @@ type CreateOptions struct {
 	Automatic bool
 	// Exclude are globs of files that the checkpoint does not have, as in [fsops.ArchiveOptions]. A restore
 	// of it leaves such files alone. A glob that is not valid is [fs.ErrInvalid].
+	// There may be 1000 of them, with 65536 characters together.
 	Exclude []string
 }
 

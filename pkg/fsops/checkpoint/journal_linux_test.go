@@ -71,6 +71,38 @@ func TestRestoreOfTooManyPathsIsRefused(t *testing.T) {
 	}
 }
 
+// A manifest that somebody has forged in the store has a restore compare each file with no more globs than others have.
+func TestRestoreOfTooManyGlobsIsRefused(t *testing.T) {
+	_, s := openForForgery(t)
+	if _, err := s.Create(t.Context(), CreateOptions{Exclude: pathsOf(maxExcluded+1, 1)}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("creating one: %v", err)
+	}
+	c, err := s.Create(t.Context(), CreateOptions{Exclude: pathsOf(maxExcluded, maxExcludedSize/maxExcluded)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), c.ID, RestoreOptions{}); err != nil {
+		t.Errorf("with as many as there may be: %v", err)
+	}
+	unlock, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.manifest(c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Exclude = append(m.Exclude, "b")
+	forged, err := s.writeManifest(m)
+	unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(t.Context(), forged, RestoreOptions{}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("with more: %v", err)
+	}
+}
+
 // Whoever can write to the store can have the note of a restore that was given up say anything. What it says comes in one
 // line, and after what helps.
 func TestReasonOfAnUnfinishedRestoreComesLast(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
+	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
@@ -100,13 +101,20 @@ func (m *manifest) valid() error {
 	return err
 }
 
-// The bounds on the globs that a checkpoint from elsewhere excludes: a restore compares each file with each of them.
+// The bounds on the globs that a checkpoint excludes, which may be a forged one: a restore compares each file with each of them.
 const (
 	maxExcluded     = 1000
 	maxExcludedSize = 64 << 10
 )
 
 func excluded(list []string) (globs.Set, error) {
+	size := 0
+	for _, glob := range list {
+		size += utf8.RuneCountInString(glob) // which JSON does not change, as it does the bytes of what is no UTF-8
+	}
+	if len(list) > maxExcluded || size > maxExcludedSize {
+		return nil, fmt.Errorf("%w: it excludes %d patterns with %d characters", ErrTooLarge, len(list), size)
+	}
 	set, err := globs.NewSet(list)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", fs.ErrInvalid, err)
