@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 	"pkg/gateway/internal/tries":           {"pkg/egress"},
 	"pkg/gateway/internal/agentwrites":     {},
 	"pkg/gateway/agentsandbox":             {"pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/rawgrpc", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
-	"pkg/gateway/e2b":                      {"pkg/egress", "pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway/e2b":                      {"pkg/egress", "pkg/gateway", "pkg/gateway/internal/agentwrites", "pkg/gateway/internal/content", "pkg/gateway/internal/faces", "pkg/gateway/internal/stdin", "pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/fsops/checkpoint"},
 	"pkg/gateway/audit":                    {"pkg/gateway", "pkg/fsops"},
 	"pkg/gateway/console":                  {"pkg/gateway"},
 	"pkg/gateway/console/consoletest":      {},

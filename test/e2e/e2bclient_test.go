@@ -54,16 +54,38 @@ func TestE2BsClientsWork(t *testing.T) {
 	})
 	t.Run("with a token file", func(t *testing.T) { // of a gateway as on a laptop
 		t.Parallel()
-		token := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(token, []byte(e2bKey+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--backend", "local", "--listen", "127.0.0.1:0", "--token-file", token, "--domain", "sandboxes.test", "--e2b")
-		home := t.TempDir()
-		programs := filepath.Dir(harness.ProgramFile(t, "cmd/podagent"))
-		cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home, "PATH="+programs+":"+os.Getenv("PATH"))
-		walkE2B(t, client, serve(t, cmd), "2.51.0", t.Output(), "GROUPS=sandboxes")
+		walkE2B(t, client, serveE2BLocally(t), "2.51.0", t.Output(), "GROUPS=sandboxes")
 	})
+}
+
+func TestE2BsClientsForkAndSnapshot(t *testing.T) {
+	t.Parallel()
+	client := installE2B(t)
+	rows, err := contracts.Load("e2b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := serveE2BLocally(t)
+	for _, version := range rows.Versions("e2b", os.Getenv(harness.FullEnv) != "") {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			walkE2B(t, client, url, version, contracts.Record(t, "e2b", "e2b@"+version), "GROUPS=snapshots")
+		})
+	}
+}
+
+// serveE2BLocally starts a gateway for E2B's clients whose sandboxes are processes, and returns its URL.
+func serveE2BLocally(t *testing.T) string {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(e2bKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(harness.ProgramFile(t, "cmd/orchestrator"), "gateway", "--backend", "local", "--listen", "127.0.0.1:0", "--token-file", token, "--domain", "sandboxes.test", "--e2b")
+	home := t.TempDir()
+	programs := filepath.Dir(harness.ProgramFile(t, "cmd/podagent"))
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home, "PATH="+programs+":"+os.Getenv("PATH"))
+	return serve(t, cmd)
 }
 
 // installE2B returns the directory of the program that walks, and of the server that it starts in sandboxes.

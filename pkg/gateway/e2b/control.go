@@ -40,6 +40,10 @@ var controlOperations = []struct {
 	{"POST /sandboxes/{id}/connect", "connect", func(c *control) error { return c.connect(timeoutV1) }},
 	{"POST /v2/sandboxes/{id}/connect", "connect", func(c *control) error { return c.connect(timeoutV2) }},
 	{"GET /sandboxes/{id}/metrics", "metrics", (*control).metrics},
+	{"POST /sandboxes/{id}/fork", "fork", (*control).fork},
+	{"POST /sandboxes/{id}/snapshots", "snapshot", (*control).createSnapshot},
+	{"GET /snapshots", "list-snapshots", (*control).listSnapshots},
+	{"DELETE /templates/{template}", "delete-snapshot", (*control).deleteSnapshot},
 }
 
 // isControl reports whether a path is one of the control plane's, also of what is not served.
@@ -84,7 +88,9 @@ func (c *control) run(operation string, serve func(*control) error) error {
 		}
 		c.name = name
 	}
-	if operation != "create" { // which does not know the name yet
+	switch operation {
+	case "create", "fork", "snapshot", "delete-snapshot": // which say more than the path does
+	default:
 		if err := c.begin(operation, c.name); err != nil {
 			return err
 		}
@@ -92,14 +98,14 @@ func (c *control) run(operation string, serve func(*control) error) error {
 	return serve(c)
 }
 
-func (c *control) begin(operation, name string) error {
-	return c.Begin(c.r.Context(), "e2b.sandboxes/"+operation, name, gateway.Detail{})
+func (c *control) begin(operation, name string, args ...string) error {
+	return c.Begin(c.r.Context(), "e2b.sandboxes/"+operation, name, gateway.Detail{Args: args})
 }
 
 var (
 	errNoSandbox   = gateway.Fail(http.StatusNotFound, "no_sandbox", "there is no such sandbox")
 	errUnsupported = gateway.Fail(http.StatusNotImplemented, "unsupported",
-		"this is not supported: sandboxes of this gateway have no snapshots, forks, volumes and secrets of E2B's, and rules for the network only from their create, and their templates are made by its operator")
+		"this is not supported: sandboxes of this gateway have no volumes and secrets of E2B's, and rules for the network only from their create, and their templates are made by its operator")
 )
 
 func (f *Face) serveControl(w http.ResponseWriter, r *http.Request, call *gateway.Call) {

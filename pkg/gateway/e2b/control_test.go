@@ -96,12 +96,11 @@ func manyPairs(n int) (text string) {
 }
 
 func TestWhatIsNotServedIsSaidNotToBeSupported(t *testing.T) {
-	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "createSnapshot", "fork, listSnapshots, updateNetwork, Volume, Secret, Template")
+	contracts.Record(t, "e2b", "HTTP").Saw(contracts.NotServed, "updateNetwork, Volume, Secret, Template")
 	d := newDoor(t)
 	id := d.create(`{}`).SandboxID
 	for _, request := range []string{
-		"POST /sandboxes/" + id + "/fork", "POST /sandboxes/" + id + "/snapshots", "GET /snapshots", "PUT /sandboxes/" + id + "/network",
-		"GET /volumes", "POST /secrets", "POST /v3/templates", "DELETE /templates/a", "GET /templates/aliases/a", "GET /v2/sandboxes/" + id + "/logs",
+		"PUT /sandboxes/" + id + "/network", "GET /volumes", "POST /secrets", "POST /v3/templates", "DELETE /templates/base", "GET /templates/aliases/a", "GET /v2/sandboxes/" + id + "/logs",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		if got := d.call(method, path, "", http.StatusNotImplemented, nil); !strings.Contains(got.text, "not supported") {
@@ -173,7 +172,7 @@ func TestWhatIsDoneToSandboxesIsObserved(t *testing.T) {
 	d.call("DELETE", path, "", http.StatusNoContent, nil)
 	d.call("DELETE", path, "", http.StatusNotFound, nil)
 	d.call("POST", "/v2/sandboxes", `{"timeout":-1}`, http.StatusBadRequest, nil)
-	d.call("POST", path+"/fork", "", http.StatusNotImplemented, nil)
+	d.call("PUT", path+"/network", "", http.StatusNotImplemented, nil)
 	d.send("GET", path, "", "X-API-KEY: x") // is not let in
 	want := []string{
 		"acme e2b.sandboxes/create s 201 ", "acme e2b.sandboxes/list  200 ", "acme e2b.sandboxes/metrics s 200 ", "acme e2b.sandboxes/kill s 204 ",

@@ -83,11 +83,13 @@ func (c *control) tokens(name string) (t sandboxTokens, err error) {
 // create makes a sandbox, which lives for as long as usual unless the request says otherwise.
 func (c *control) create(usual time.Duration) error {
 	ctx, name, in := c.r.Context(), c.NewName(), createRequest{}
-	if err := c.begin("create", name); err != nil {
+	wrong := c.body(&in)
+	from, _ := c.snapshotOf(in.Template)
+	if err := c.begin("create", name, from.args()...); err != nil {
 		return err
 	}
-	if err := c.body(&in); err != nil {
-		return err
+	if wrong != nil {
+		return wrong
 	}
 	if err := in.check(); err != nil {
 		return err
@@ -111,35 +113,51 @@ func (c *control) create(usual time.Duration) error {
 // order returns what a create asks of the gateway.
 func (c *control) order(in *createRequest, usual time.Duration) (o gateway.NewSandbox, err error) {
 	in.Template = cmp.Or(in.Template, BaseTemplate)
-	template, ok := c.face.Templates[in.Template]
-	switch {
-	case ok || in.Template == BaseTemplate:
-	case strings.HasPrefix(in.Template, interpreterTemplate):
-		return o, errInterpreter
-	default:
-		return o, gateway.Fail(http.StatusNotFound, "no_template", fmt.Sprintf("there is no template %.100q: there are %s", in.Template, strings.Join(c.face.templateNames(), ", ")))
+	if o, err = c.templateOrder(in.Template); err != nil {
+		return o, err
 	}
 	life, err := timeoutOf(in.Timeout, usual)
 	if err != nil {
 		return o, err
 	}
-	public := in.Network != nil && in.Network.Public != nil && *in.Network.Public
-	o = gateway.NewSandbox{Image: template.Image, Pool: template.Pool, Keep: in.AutoPause, AllPublic: public}
+	o.AllPublic = in.Network != nil && in.Network.Public != nil && *in.Network.Public
 	if o.Env, err = envOf(in.Env); err != nil {
 		return o, err
 	}
 	if err = c.narrow(&o, in); err != nil {
 		return o, err
 	}
-	o.Labels, err = record{Internet: in.Internet, Template: in.Template, Started: time.Now().UTC(), Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}.labels(in.Metadata)
-	seconds := int64(max(leastTimeout, life) / time.Second)
+	r := record{Internet: in.Internet, Template: in.Template, Started: time.Now().UTC(), Pauses: in.AutoPause, Resumes: in.AutoResume.Enabled}
+	o.Labels, err = r.labels(in.Metadata)
+	c.setLife(&o, &r, life)
+	return o, err
+}
+
+// templateOrder returns what the template says of an order: a name of the operator's, or a snapshot.
+func (c *control) templateOrder(name string) (gateway.NewSandbox, error) {
+	if from, ok := c.snapshotOf(name); ok {
+		return c.snapshotOrder(from)
+	}
+	template, ok := c.face.Templates[name]
 	switch {
-	case in.AutoPause && in.AutoResume.Enabled:
+	case ok || name == BaseTemplate:
+		return gateway.NewSandbox{Image: template.Image, Pool: template.Pool}, nil
+	case strings.HasPrefix(name, interpreterTemplate):
+		return gateway.NewSandbox{}, errInterpreter
+	}
+	return gateway.NewSandbox{}, gateway.Fail(http.StatusNotFound, "no_template", fmt.Sprintf("there is no template %.100q: there are %s", name, strings.Join(c.face.templateNames(), ", ")))
+}
+
+// setLife has a new sandbox end, or pause, as its record says.
+func (c *control) setLife(o *gateway.NewSandbox, r *record, life time.Duration) {
+	seconds := int64(max(leastTimeout, life) / time.Second)
+	o.Keep = r.Pauses
+	switch {
+	case r.isIdle():
 		o.AutoPause, o.Idle = true, seconds
-	case !c.IsLocal() || in.AutoPause:
+	case !c.IsLocal() || r.Pauses:
 		o.Lifetime = seconds
 	}
-	return o, err
 }
 
 func (f *Face) templateNames() []string {

@@ -15,6 +15,12 @@ const (
 	mostTimeout = 1_000_000_000
 	// pageLimit is how many sandboxes a list has, as E2B's do.
 	pageLimit = 100
+	// forksLimit is how many forks a request may ask for, as at E2B, and forksAtOnce how many of them are made at
+	// once: each reads the checkpoint in the same sandbox.
+	forksLimit  = 100
+	forksAtOnce = 4
+	// listedAtOnce is how many sandboxes are asked for their snapshots at once.
+	listedAtOnce = 8
 	// recordParts is how many labels the record of a sandbox may take: of the 64 that there are, the
 	// others are for metadata that are labels by themselves, and the gateway's own. They hold 1,800 bytes.
 	recordParts = 40

@@ -21,9 +21,17 @@ type listQuery struct {
 	template     string
 	startedAfter time.Time // only those that were started then, or later
 	ascending    bool
-	limit        int
-	afterTime    time.Time // of the last one of the page before, if afterID is not empty
-	afterID      string
+	pageQuery
+}
+
+// headerNext has the token of the next page of a list.
+const headerNext = "X-Next-Token"
+
+// pageQuery is which page of a list is asked for.
+type pageQuery struct {
+	limit     int
+	afterTime time.Time // of the last one of the page before, if afterID is not empty
+	afterID   string
 }
 
 // list answers with the sandboxes, the newest first unless the query says otherwise, in pages.
@@ -42,7 +50,7 @@ func (c *control) listRunning() error {
 	if err != nil {
 		return faces.BadRequest("the query: %v", err)
 	}
-	q := listQuery{states: []string{stateRunning}, limit: math.MaxInt}
+	q := listQuery{states: []string{stateRunning}, pageQuery: pageQuery{limit: math.MaxInt}}
 	if q.metadata, err = parseMetadata(values.Get("metadata")); err != nil {
 		return err
 	}
@@ -68,7 +76,7 @@ func (c *control) answerList(q *listQuery) error {
 	page := slices.DeleteFunc(found, func(d described) bool { return !q.isAfter(&d) })
 	if len(page) > q.limit {
 		page = page[:q.limit]
-		c.w.Header().Set("X-Next-Token", tokenOf(&page[q.limit-1]))
+		c.w.Header().Set(headerNext, tokenOf(&page[q.limit-1]))
 	}
 	c.w.Header().Set("X-Total-Running", strconv.Itoa(running))
 	faces.WriteJSON(c.w, http.StatusOK, page)
@@ -81,7 +89,7 @@ func parseList(raw string) (q listQuery, err error) {
 	if err != nil {
 		return q, faces.BadRequest("the query: %v", err)
 	}
-	q = listQuery{states: []string{stateRunning, statePaused}, limit: pageLimit, template: values.Get("template")}
+	q = listQuery{states: []string{stateRunning, statePaused}, template: values.Get("template")}
 	if q.metadata, err = parseMetadata(values.Get("metadata")); err != nil {
 		return q, err
 	}
@@ -105,6 +113,13 @@ func parseList(raw string) (q listQuery, err error) {
 	default:
 		return q, faces.BadRequest("order: %.100q is not asc or desc", order)
 	}
+	q.pageQuery, err = parsePage(values)
+	return q, err
+}
+
+// parsePage reads which page of a list is asked for.
+func parsePage(values url.Values) (q pageQuery, err error) {
+	q.limit = pageLimit
 	if text := values.Get("limit"); text != "" {
 		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 {
 			return q, faces.BadRequest("limit: %.100q is not a number from 1", text)
@@ -167,8 +182,11 @@ func (q *listQuery) isAfter(d *described) bool {
 }
 
 // tokenOf returns the token of the page after a sandbox.
-func tokenOf(d *described) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", d.StartedAt.UnixNano(), d.ID))
+func tokenOf(d *described) string { return pageToken(d.StartedAt, d.ID) }
+
+// pageToken returns the token of the page after the one that ends with this id, of this time.
+func pageToken(at time.Time, id string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", at.UnixNano(), id))
 }
 
 func parseToken(text string) (at time.Time, id string, err error) {

@@ -21,7 +21,7 @@ function since (least) {
 
 const walk = { sdk, since, version, server: () => readFileSync(server), pods: Boolean(process.env.PODS) }
 const groupsOfOne = ['sandboxes', 'commands', 'terminals', 'files', 'watches', 'servers', 'git', 'errors'] // in one sandbox, one after the other
-const groupsOfTheirOwn = ['lists', ...walk.pods ? ['timeouts', 'pauses', 'pools', 'networks'] : []] // at the same time
+const groupsOfTheirOwn = ['lists', ...walk.pods ? ['timeouts', 'pauses', 'pools', 'networks'] : ['snapshots']] // at the same time
 const wanted = name => groups.length === 0 || groups.includes(name)
 
 const go = async name => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { step, throwsOf } from './walk.mjs'
 
-const template = 'fork, listSnapshots, updateNetwork, Volume, Secret, Template'
+const template = 'updateNetwork, Volume, Secret, Template'
 
 export default async walk => {
   const { sdk, pods, sandbox } = walk
@@ -73,11 +73,7 @@ async function unserved ({ sdk, sandbox, since }) {
     if (since('2.45.0')) await refused(Sandbox.create({ iam: { tokens: { a: { audience: 'a', tokenType: 'jwt' } } } }))
   }, 'not served')
 
-  await step('createSnapshot', 'create a snapshot', () => refused(sandbox.createSnapshot()), 'not served')
-
-  await step(template, 'fork a sandbox; snapshots; update network; volumes; secrets; templates', async () => {
-    await refused(Sandbox.listSnapshots().nextItems())
-    if (sandbox.fork) await refused(sandbox.fork())
+  await step(template, 'update network; volumes; secrets; templates', async () => {
     if (sandbox.updateNetwork) await refused(sandbox.updateNetwork({ allowOut: [] }))
     if (sdk.Volume) await refused(sdk.Volume.create('volume'), sdk.VolumeError)
     if (sdk.Secret) await refused(sdk.Secret.create('secret', 'value'), sdk.SecretError)
