@@ -26,8 +26,9 @@ diff" shows what has changed since. Commands may run meanwhile.
 The id is a hash of what the checkpoint consists of. Keep it: by it a later restore
 notices if commands have changed the checkpoint.
 
-The checkpoints take half of the free disk at most, and there are up to 1000. The oldest
-go first, those without a name before others.`,
+The checkpoints take half of the free disk at most, and there are up to 1000. Beyond 1000
+the oldest go, those with a name last. For want of room only those without a name go;
+without any, the call fails.`,
 		Example: `  orchestrator checkpoint job-1
   orchestrator checkpoint job-1 --name "tests pass" --exclude node_modules/`,
 		Args:              takes(1, 1),

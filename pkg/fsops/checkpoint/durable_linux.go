@@ -64,8 +64,8 @@ func (r *restorer) settle(before ID) error {
 	return d.sync()
 }
 
-// maxSynced is up to how many files a restore waits for one by one, which takes some milliseconds each. For more of them it
-// waits for the whole file system: that takes longer where others have written much, but not with the number of files.
+// A restore of up to maxSynced files syncs each, which takes some milliseconds a file. A larger one calls syncfs once: its
+// time depends on what others have written, not on the number of files.
 const maxSynced = 32
 
 // syncFile waits until a file that a restore has written is on the disk, if there are few. Without that, a crash of the

@@ -14,7 +14,7 @@ import (
 // has changed, its hash need not be computed again. It is no part of any checkpoint. One
 // that is missing, or that another process has written, costs time only.
 type index struct {
-	// Boot tells which start of the machine the index is of. After another start, what
+	// boot tells which start of the machine the index is of. After another start, what
 	// had been written shortly before may be gone, from files and objects alike.
 	boot    string
 	records []record // in the order of the scan

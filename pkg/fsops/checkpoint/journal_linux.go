@@ -123,7 +123,7 @@ func (s *Store) giveUp(j *journal, why error) error {
 	return s.setAside(why)
 }
 
-// setAside makes the journal one on which nothing acts but whoever is told.
+// setAside renames the journal to unfinished: no recovery acts on it, only a caller who decides.
 func (s *Store) setAside(why error) error {
 	err := s.rename(s.path(journalFile), unfinishedFile)
 	return errors.Join(fmt.Errorf("%w: %w", ErrUnfinished, why), err, s.syncNames())

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinned are paths of the directories of a store that nobody can replace by a link: those of descriptors of this process.
-// Whoever can write to the store can do that at any moment, and what is in it is written and removed by name.
+// pinned has the paths of the store's directories below /proc/self/fd, so that nobody can put a link in their place
+// meanwhile. Whoever can write to the store could otherwise do that at any moment.
 type pinned struct {
 	root, manifests string
 	open            []int

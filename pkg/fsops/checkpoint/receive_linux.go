@@ -18,7 +18,7 @@ type Receiver struct {
 	id   ID
 	text []byte
 	all  bool
-	// suspect says that the objects of the store may have been cut off: see objects.
+	// suspect says that the objects of the store may have been cut off: see object.Store.Suspect.
 	suspect bool
 
 	walk *tree.Walk

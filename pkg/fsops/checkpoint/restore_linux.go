@@ -129,8 +129,8 @@ type restorer struct {
 	// again are the paths of files with several names whose first name was made anew.
 	again map[string]bool
 
-	// since is from which time on a file is newer than the target, and arrived says that the target is another store's:
-	// see newerSince.
+	// since is the change time, in nanoseconds, from which a file counts as newer than the target; arrived says that the
+	// target came from another store. See newerSince.
 	since   int64
 	arrived bool
 	// newer counts the directories around the present one that are proved to be newer than the checkpoint: what

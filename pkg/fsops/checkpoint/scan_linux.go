@@ -62,11 +62,8 @@ type node struct {
 	children map[int]*node // of the entries that are directories
 }
 
-const (
-
-	// maxReaders is how many files are read at once.
-	maxReaders = 4
-)
+// maxReaders is how many files are read at once.
+const maxReaders = 4
 
 // A dirHandle is an open directory that the scan and the readers of its files share.
 type dirHandle struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
-// underway are the transfers of a store, which keeps what they are about although no checkpoint may have it.
+// underway has the transfers that run. A collection keeps their objects, also those that are in no checkpoint.
 type underway struct {
 	mu   sync.Mutex
 	sent map[*Sender]Hash // the root directories

@@ -252,8 +252,8 @@ func (s *Store) id() inodeID {
 	return inodeID{deviceOf(&st), st.Ino}
 }
 
-// readIndex returns the index of the last scan of this process, which is empty if there is none. It reports false if the
-// store has no index of this start of the machine.
+// readIndex returns the index of the last scan of this process, which is empty if there is none. It reports false if there is
+// none of this start of the machine and the store has checkpoints: then objects may be cut off.
 func (s *Store) readIndex() (*index, bool) {
 	text, err := s.readFile(indexFile, maxIndexSize)
 	if err == nil {

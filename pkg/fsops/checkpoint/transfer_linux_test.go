@@ -48,6 +48,7 @@ func transfer(ctx context.Context, from, to *checkpoint.Store, id checkpoint.ID,
 	return c, objects, err
 }
 
+// A checkpoint that another store has received is the same there, in content and metadata, and is not sent twice.
 func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
@@ -85,6 +86,7 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 	}
 }
 
+// Trees with whatever a tree can have arrive as they are.
 func TestRandomTreesArriveElsewhere(t *testing.T) {
 	for seed := range uint64(20) {
 		from, to := newGarden(t, seed), newGarden(t, seed)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -36,6 +37,35 @@ func (o *Store) OpenStored(h Hash, buf []byte) (r io.ReadCloser, next []byte, si
 		return nil, buf, 0, 0, err
 	}
 	return storedFile{io.LimitReader(file, size), file}, buf, size, Raw, nil
+}
+
+// packed returns an object that is in a pack, as it is stored there, and how it is encoded: for a transfer to another
+// store. The text is in buf, if that is large enough. If it is in no pack, the error is ErrCorrupt.
+func (o *Store) packed(h Hash, buf []byte) (text []byte, how Encoding, err error) {
+	at, ok, err := o.packs.find(h)
+	if err == nil && !ok {
+		err = missing(h, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err = o.packs.read(at, buf)
+	return text, at.how, err
+}
+
+// PutPacked stores an object of up to limit bytes, as OpenStored returns it, if it is what its hash says. Else the error is ErrCorrupt.
+func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int64) error {
+	if ok, err := o.hasPacked(h); ok || err != nil {
+		return err
+	}
+	if _, err := c.Decode(h, text, how, limit); err != nil {
+		return err
+	}
+	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return append(b, text...), how })
+	if err == nil {
+		err = o.take(size)
+	}
+	return err
 }
 
 type storedFile struct {

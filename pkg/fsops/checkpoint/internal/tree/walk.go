@@ -20,7 +20,7 @@ type Walk struct {
 	memory               int64 // what a scan would take for the directories that were read
 }
 
-// A treeNode is a directory's object.
+// A node is a directory's object.
 type node struct {
 	depth    int   // at which it was found first
 	memory   int64 // what a scan would take for it; -1 until it was read
@@ -57,10 +57,10 @@ func (w *Walk) dir(h object.Hash, depth int) (*node, error) {
 	return n, nil
 }
 
-// Done reports whether next has returned everything that is known so far.
+// Done reports whether Next has returned everything that is known so far.
 func (w *Walk) Done() bool { return len(w.todoTrees)+len(w.todoFiles) == 0 }
 
-// DirsLeft reports whether next returns a directory.
+// DirsLeft reports whether Next returns a directory.
 func (w *Walk) DirsLeft() bool { return len(w.todoTrees) > 0 }
 
 // SkipContents has Next return none of the contents that are known so far.
