@@ -78,6 +78,7 @@ func TestCheckpointsRefuseWhatCannotBe(t *testing.T) {
 		step{method: http.MethodPost, path: "~/checkpoints/" + none + "/restore", body: `{}`, status: 404, want: `"class":"not_exist"`},
 		step{method: http.MethodPost, path: "~/checkpoints/" + strings.ToUpper(id) + "x/restore", body: `{}`, status: 422, want: invalid},
 		step{method: http.MethodPost, path: "~/checkpoints/" + id + "/restore", body: `{"paths": ["../x"]}`, status: 422, want: invalid},
+		step{method: http.MethodPost, path: "~/checkpoints/" + id + "/restore", body: `{"paths": ["typo"]}`, status: 404, want: `"class":"not_exist"`},
 	)
 	// What is not as in the checkpoint is an answer, and what was damaged an error.
 	other := d.send("o", http.MethodGet, "/api/v1/sandboxes/job-1/checkpoints", "")

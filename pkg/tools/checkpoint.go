@@ -250,6 +250,7 @@ func (*unknownPoint) Error() string { return "no such checkpoint" }
 // noCheckpoint turns an error of a call about checkpoints into a result or an error for the host.
 func noCheckpoint(ctx context.Context, env *Env, doing string, err error) (Result, error) {
 	var unknown *unknownPoint
+	var nowhere *fs.PathError
 	switch {
 	case ctx.Err() != nil:
 		return Result{}, ctx.Err()
@@ -259,6 +260,8 @@ func noCheckpoint(ctx context.Context, env *Env, doing string, err error) (Resul
 		return Errorf("cannot %s: this sandbox keeps no checkpoints.", doing), nil
 	case isOneOf(err, ofSandbox):
 		return Result{}, err
+	case errors.As(err, &nowhere) && errors.Is(err, fs.ErrNotExist):
+		return Errorf("cannot %s: neither the checkpoint nor the working directory has %s", doing, env.quote(nowhere.Path)), nil
 	case errors.Is(err, fs.ErrNotExist):
 		return Errorf("cannot %s: there is no such checkpoint. Use Checkpoints to see what there is.", doing), nil
 	case errors.Is(err, fsops.ErrChecksum):

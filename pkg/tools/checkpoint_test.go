@@ -51,6 +51,7 @@ func TestToolsOfCheckpointsSayWhatAModelDidWrong(t *testing.T) {
 		fmt.Sprintf(`{"id": %q}`, id[:15]):                  "there is no checkpoint",
 		fmt.Sprintf(`{"id": %q}`, strings.Repeat("0", 64)):  "there is no such checkpoint",
 		fmt.Sprintf(`{"id": %q, "paths": ["../x"]}`, id):    "cannot restore",
+		fmt.Sprintf(`{"id": %q, "paths": ["typo"]}`, id):    "neither the checkpoint nor the working directory has \"typo\"",
 		fmt.Sprintf(`{"id": %q, "paths": ["a\u0000"]}`, id): "NUL",
 		fmt.Sprintf(`{"id": %q, "path": ["a"]}`, id):        `no parameter "path"`,
 	} {

@@ -24,6 +24,8 @@ import (
 // commands change while Restore runs. Restored.Kept names what is not as in the checkpoint, for which the error
 // is [ErrIncomplete]. Files that are open stay open, with what they had. Nothing is followed out of the tree.
 //
+// A path that neither the checkpoint nor the tree has is a [fs.PathError] of [fs.ErrNotExist], for which nothing changes.
+//
 // If something of the checkpoint is missing or damaged, Restore fails with [ErrCorrupt], and changes nothing. Once
 // it has begun to change files it goes on, whatever ctx does. If the process is killed meanwhile, [Store.Recover]
 // completes it. If it cannot go on, it is undone.
@@ -58,6 +60,9 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		if err := s.mustBeDecided(); err != nil {
 			return done, err
 		}
+	}
+	if err := r.mustBeAnywhere(); err != nil {
+		return done, err
 	}
 	if done.Before, err = r.keepPresent(ctx, id); err != nil {
 		return done, r.withLost(ctx, err)
@@ -328,6 +333,9 @@ func (r *restorer) run() error {
 	}
 	defer unix.Close(fd)
 	r.noteUnseen()
+	if err := r.noteOmitted(); err != nil {
+		return err
+	}
 	if err := r.dir(fd, "", r.present.tree, r.target.root().Hash); err != nil {
 		return err
 	}

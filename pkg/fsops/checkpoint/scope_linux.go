@@ -1,10 +1,13 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
@@ -53,4 +56,49 @@ func (s scope) reaches(p string) bool {
 		}
 	}
 	return s.covers(p)
+}
+
+// mustBeAnywhere returns a [fs.ErrNotExist] that names the path to restore that neither the checkpoint nor the tree has.
+func (r *restorer) mustBeAnywhere() error {
+	for _, p := range r.scope {
+		had, err := tree.Has(r.s.objects, r.target.root().Hash, p)
+		if err == nil && !had && !r.s.isThere(p) { // check tells of an error
+			return &fs.PathError{Op: "restore", Path: p, Err: fs.ErrNotExist}
+		}
+	}
+	return nil
+}
+
+// noteOmitted names the paths to restore at which there is something that checkpoints leave out.
+func (r *restorer) noteOmitted() error {
+	for _, p := range r.scope {
+		had, err := tree.Has(r.objects, r.target.root().Hash, p)
+		has, hasErr := tree.Has(r.objects, r.present.tree, p)
+		if err := errors.Join(err, hasErr); err != nil {
+			return err
+		}
+		if !had && !has && !r.isKept(p) && r.s.isThere(p) {
+			r.keep(p, errOmitted)
+		}
+	}
+	return nil
+}
+
+var errOmitted = errors.New("the checkpoint leaves it out")
+
+// isThere reports whether the tree may have something at a path. It follows no links.
+func (s *Store) isThere(path string) bool {
+	fd, err := openat(unix.AT_FDCWD, s.root, unix.O_PATH|unix.O_DIRECTORY)
+	for name := range strings.SplitSeq(path, "/") {
+		if err != nil {
+			break
+		}
+		dir := fd
+		fd, err = openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
+		unix.Close(dir)
+	}
+	if err == nil {
+		unix.Close(fd)
+	}
+	return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
 }

@@ -166,6 +166,7 @@ func TestErrorsOfCheckpointsHaveTheirClasses(t *testing.T) {
 		"no id to compare":          {diff("", ""), syscall.EINVAL},
 		"a path outside":            {restore(c.ID, "../x"), syscall.EINVAL},
 		"an absolute path outside":  {restore(c.ID, "/etc/passwd"), syscall.EINVAL},
+		"a path that is nowhere":    {restore(c.ID, "typo"), fs.ErrNotExist},
 		"an empty path":             {restore(c.ID, ""), syscall.EINVAL},
 		"too many paths":            {restore(c.ID, make([]string, 1001)...), syscall.EINVAL},
 		"a long name":               {second(client.Checkpoint(t.Context(), checkpoint.CreateOptions{Name: strings.Repeat("x", 201)})), syscall.EFBIG},

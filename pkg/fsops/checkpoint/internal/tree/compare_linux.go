@@ -65,6 +65,24 @@ func Find(o *object.Store, h object.Hash, path string) (*Entry, error) {
 	}
 }
 
+// Has reports whether a directory has something at a path.
+func Has(o *object.Store, h object.Hash, path string) (bool, error) {
+	for name := range strings.SplitSeq(path, "/") {
+		t, err := ReadOrNone(o, h) // which nothing but a directory has any of
+		if err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(t, func(e Entry) bool { return e.Name == name })
+		if i < 0 {
+			return false, nil
+		}
+		if h = (object.Hash{}); t[i].Kind == Directory {
+			h = t[i].Hash
+		}
+	}
+	return true, nil
+}
+
 // NameOf returns the name that two entries have, one of which may be nil.
 func NameOf(a, b *Entry) string {
 	if a != nil {
