@@ -28,13 +28,19 @@ func FuzzControl(f *testing.F) {
 			f.Add(uint8(i), probedID, "", uint8(3), "00", []byte("\xff"))
 		}
 	}
+	for _, of := range []string{probedID, theirID} {
+		snapshot := of + snapshotSeparator + strings.Repeat("0", 64)
+		f.Add(uint8(1), "", "", uint8(0), "", []byte(`{"templateID":"`+snapshot+`"}`))
+		f.Add(uint8(len(controlOperations)-1), snapshot, "", uint8(0), "", []byte(nil))
+		f.Add(uint8(len(controlOperations)-2), "", "limit=1&name=x&sandboxID="+of, uint8(0), "", []byte(nil))
+	}
 	f.Add(uint8(0), "", "", uint8(0), "", []byte(`{"templateID":"x","envVars":{"A":"\u0000"},"autoPause":true,"autoResume":{"enabled":true},"network":{"rules":null},"volumeMounts":[null]}`))
 	f.Add(uint8(2), "", "metadata=a%253Db&state=running,paused&limit=2&order=asc&startedAfter=2000-01-01T00:00:00Z", uint8(0), "", []byte(nil))
 	headers := []string{"X-None", "Content-Type", "Content-Encoding", headerKey, "Authorization", "Range", "Origin"}
 	f.Fuzz(func(t *testing.T, number uint8, id, query string, header uint8, value string, body []byte) {
 		method, target, _ := strings.Cut(controlOperations[int(number)%len(controlOperations)].pattern, " ")
 		r := httptest.NewRequest(method, "/", bytes.NewReader(body))
-		setTarget(r, strings.Replace(target, "{id}", url.PathEscape(id), 1)+"?"+query)
+		setTarget(r, strings.NewReplacer("{id}", url.PathEscape(id), "{template}", url.PathEscape(id)).Replace(target)+"?"+query)
 		r.Header = http.Header{headerKey: {"a"}, "Content-Type": {"application/json"}}
 		r.Header.Set(headers[int(header)%len(headers)], value)
 		if r.URL.Path == "/" || !isControl(r.URL.Path) {

@@ -1,6 +1,7 @@
 package e2b_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
@@ -212,5 +213,25 @@ func TestForksReachNoMore(t *testing.T) {
 				t.Errorf("%s: %q", script, got)
 			}
 		}
+	}
+}
+
+// Where commands could leave by other ways since its sandbox was made, there is neither a fork nor a sandbox of a
+// snapshot.
+func TestForksAreConfined(t *testing.T) {
+	d := letOut(t, "mode: landlock")
+	s := d.create(`{"allow_internet_access":false}`)
+	id := d.snapshot(s, "").SnapshotID
+	d.replaceKeys(fmt.Sprintf("tenants:\n  acme: {keys: [{sha256: %x}], egress: {mode: advisory}}\n", sha256.Sum256([]byte(key))))
+	var forks []forked
+	d.call("POST", "/sandboxes/"+s.SandboxID+"/fork", `{"count":2}`, http.StatusCreated, &forks)
+	for _, f := range forks {
+		if f.Sandbox != nil || f.Error == nil || f.Error.Code != http.StatusNotImplemented {
+			t.Errorf("there is %+v: %+v", f.Sandbox, f.Error)
+		}
+	}
+	d.call("POST", "/v2/sandboxes", fmt.Sprintf(`{"templateID":%q}`, id), http.StatusNotImplemented, nil)
+	if got := ids(d.list("")); !slices.Equal(got, []string{s.SandboxID}) {
+		t.Errorf("there are %v", got)
 	}
 }
