@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -49,21 +52,23 @@ func (a *app) fork(ctx context.Context, sandbox *launcher.Sandbox, ids []string,
 		return err
 	}
 	spec, err := launcher.SpecOf(ctx, l, sandbox.ID)
-	if errors.Is(err, launcher.ErrRejected) {
-		err = unknownSpecError{err}
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, launcher.ErrRejected):
+		return unknownSpecError{err}
+	case errors.Is(err, errors.ErrUnsupported) && a.backend.Value == throughGateway:
+		return errors.New(`a gateway makes forks itself, by a create with "from": see docs/gateway.md`)
+	case err != nil:
 		return err
 	}
 	if image != "" {
 		spec.Pod.Image = image
 	}
 	spec.OnClose = launcher.CloseKeep
+	if err := checkNew(ctx, l, ids); err != nil {
+		return err
+	}
 	specs := make([]launcher.Spec, len(ids))
 	for i, id := range ids {
-		if id == "" {
-			return usagef("the id of a sandbox must not be empty")
-		}
 		specs[i] = spec
 		specs[i].ID = id
 	}
@@ -84,6 +89,31 @@ func (a *app) fork(ctx context.Context, sandbox *launcher.Sandbox, ids []string,
 		}
 	}
 	return err
+}
+
+// checkNew checks the ids of new sandboxes before a checkpoint is made for them. It is no error if only some are there:
+// the others can be made.
+func checkNew(ctx context.Context, l launcher.Launcher, ids []string) error {
+	var there []error
+	for i, id := range ids {
+		switch {
+		case id == "":
+			return usagef("the id of a sandbox must not be empty")
+		case slices.Contains(ids[:i], id):
+			return usagef("%q is named twice", id)
+		}
+		_, err := l.Find(ctx, id)
+		switch {
+		case err == nil:
+			there = append(there, fmt.Errorf("forking into sandbox %q: it is there already: %w", id, fs.ErrExist))
+		case !errors.Is(err, launcher.ErrNotFound):
+			return err
+		}
+	}
+	if len(there) < len(ids) {
+		return nil
+	}
+	return errors.Join(there...)
 }
 
 // An unknownSpecError says that what a pod was made from cannot be told from it.
