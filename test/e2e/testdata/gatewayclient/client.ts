@@ -163,17 +163,16 @@ async function checkpoints() {
   const file = await want(200, client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
   const from = { sandbox: id, checkpoint: made.id };
   await want(201, client.POST("/api/v1/sandboxes", { body: { id: "fork-1", from } }));
-  const fork = { path: { id: "fork-1" }, query: { path: "e/c" } };
-  assert.equal(await want(200, client.GET("/api/v1/sandboxes/{id}/files", { params: fork, parseAs: "text" })), "one\nthree\n");
+  const fork = { id: "fork-1" };
+  assert.equal(await want(200, client.GET("/api/v1/sandboxes/{id}/files", { params: { path: fork, query: { path: "e/c" } }, parseAs: "text" })), "one\nthree\n");
   await refused(409, "exist", client.POST("/api/v1/sandboxes", { body: { id: "fork-1", from } }));
   await refused(404, "no_sandbox", stranger.POST("/api/v1/sandboxes", { body: { id: "fork-2", from } }));
-  await want(204, client.DELETE("/api/v1/sandboxes/{id}", { params: fork }));
+  await want(204, client.DELETE("/api/v1/sandboxes/{id}", { params: { path: fork } }));
   await want(204, client.DELETE(`${list}/{checkpoint}`, one));
   await refused(404, "not_exist", client.DELETE(`${list}/{checkpoint}`, one));
   await refused(404, "not_exist", client.GET(`${list}/{checkpoint}/export`, { ...one, parseAs: "blob" }));
   const again = await want(200, client.POST(`${list}/import`, { params: { path }, body: file, ...bytes }));
   assert.deepEqual([again.id, again.name], [made.id, "first"]);
-  await refused(422, "checksum", client.POST(`${list}/import`, { params: { path }, body: file.slice(0, file.size - 1), ...bytes }));
   await refused(422, "invalid", client.POST(`${list}/import`, { params: { path }, body: new Blob(["x"]), ...bytes }));
 }
 
