@@ -99,7 +99,10 @@ func TestCallsAboutCheckpointsAreAudited(t *testing.T) {
 	t.Parallel()
 	w := &witness{}
 	d := newDoor(t, func(o *gateway.Options) { o.Observers = []gateway.Observer{w} })
-	d.walk(step{method: http.MethodPost, path: "/api/v1/sandboxes", body: `{"id": "job-1"}`, status: 201})
+	d.walk(
+		step{method: http.MethodPost, path: "/api/v1/sandboxes", body: `{"id": "job-1"}`, status: 201},
+		step{method: http.MethodPut, path: "~/files?path=a", body: "1", status: 201},
+	)
 	id := d.made(`{"name": "n"}`)
 	d.walk(
 		step{method: http.MethodGet, path: "~/checkpoints/" + id + "/diff?to=" + id, status: 200},
