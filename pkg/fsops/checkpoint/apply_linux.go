@@ -3,6 +3,9 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -136,23 +139,28 @@ func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) er
 		return errMoved
 	}
 	// Whoever writes in place can also set the time back, so only the content tells.
+	h, err := hashOf(parent, name)
+	if err == nil && h != rec.hash {
+		err = errMoved
+	}
+	return err
+}
+
+// hashOf returns the hash of the object that a regular file would have now.
+func hashOf(parent int, name string) (h Hash, err error) {
 	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
-		return err
+		return h, err
 	}
 	defer unix.Close(fd)
 	var opened unix.Stat_t
 	if err := unix.Fstat(fd, &opened); err != nil {
-		return err
+		return h, err
 	}
 	now, sparse := recordOf(&opened)
 	only := object.HashOnly()
-	c := only.Coder()
-	found, err := (&scan{ctx: noContext, objects: only}).content(c, fd, now, sparse)
-	if err == nil && found.hash != rec.hash {
-		err = errMoved
-	}
-	return err
+	found, err := (&scan{ctx: noContext, objects: only}).content(only.Coder(), fd, now, sparse)
+	return found.hash, err
 }
 
 // make makes what is not there.
@@ -163,6 +171,15 @@ func (r *restorer) make(parent int, path, name string, e *tree.Entry) error {
 	case tree.HardLink:
 		return r.addLink(link{path: path, target: e.Target})
 	}
+	err := r.place(parent, path, name, e)
+	if err == nil {
+		r.made(path, e)
+	}
+	return err
+}
+
+// place makes a file that is no directory where nothing is. It may be called concurrently.
+func (r *restorer) place(parent int, path, name string, e *tree.Entry) error {
 	staged, err := r.stage(parent, path, e)
 	if err != nil {
 		return err
@@ -173,8 +190,39 @@ func (r *restorer) make(parent int, path, name string, e *tree.Entry) error {
 		}
 		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
 	}
-	r.made(path, e)
 	return nil
+}
+
+// A newFile is a regular file to be made where nothing is.
+type newFile struct {
+	path, name string
+	entry      *tree.Entry
+}
+
+// maxMakers is how many files are made at once: most of the time goes into their contents.
+const maxMakers = 4
+
+// makeFiles makes files in a directory.
+func (r *restorer) makeFiles(parent int, files []newFile) {
+	errs := make([]error, len(files))
+	var next atomic.Int64
+	var makers sync.WaitGroup
+	for range min(maxMakers, runtime.GOMAXPROCS(0), len(files)) {
+		makers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
+				f := &files[i]
+				errs[i] = r.place(parent, f.path, f.name, f.entry)
+			}
+		})
+	}
+	makers.Wait()
+	for i, f := range files {
+		if errs[i] == nil {
+			r.made(f.path, f.entry)
+		} else {
+			r.keep(f.path, errs[i])
+		}
+	}
 }
 
 // made notes that a file was made anew.
@@ -212,15 +260,15 @@ func (r *restorer) replace(parent int, path, name string, ea, eb *tree.Entry) er
 	if err != nil {
 		return err
 	}
-	if err := r.swap(parent, staged, name, ea); err != nil {
+	if err := r.swap(parent, staged, name, ea, eb); err != nil {
 		return err
 	}
 	r.made(path, eb)
 	return nil
 }
 
-// swap gives a staged file the name of one that goes.
-func (r *restorer) swap(parent int, staged, name string, present *tree.Entry) error {
+// swap gives a staged file the name of one that goes. It was made from an entry, or has further names if that is nil.
+func (r *restorer) swap(parent int, staged, name string, present, made *tree.Entry) error {
 	ours, err := inodeOf(parent, staged)
 	if err == nil {
 		err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
@@ -229,18 +277,23 @@ func (r *restorer) swap(parent int, staged, name string, present *tree.Entry) er
 		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
 	}
 	if err := r.mustBeKnown(parent, staged, present); err != nil {
-		return errors.Join(err, swapBack(parent, staged, name, ours))
+		return errors.Join(err, swapBack(parent, staged, name, ours, made))
 	}
 	return unix.Unlinkat(parent, staged, 0)
 }
 
-// swapBack gives the file that is called staged its name again, which the one with the inode ours has. Others may put
-// files there meanwhile: the last one stays.
-func swapBack(parent int, staged, name string, ours uint64) error {
-	replaced := map[uint64]bool{ours: true}
+// swapBack gives the file that is called staged its name again, which the one with the inode ours has: that was made from
+// an entry, or has further names if that is nil. Others may put files there meanwhile: the last one stays. Whoever writes to a file that has the name only for a
+// moment must not lose that: what is not as it was before stays as well, called staged.
+func swapBack(parent int, staged, name string, ours uint64, made *tree.Entry) error {
+	was, bothStay := map[uint64]Hash{}, false // what those that had the name were before
+	if made != nil {
+		was[ours] = made.Hash
+	}
 	for range swapTries {
 		back, err := inodeOf(parent, staged)
 		if err == nil {
+			was[back] = contentOf(parent, staged)
 			err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
 		}
 		if errors.Is(err, unix.ENOENT) { // the name has been removed meanwhile
@@ -253,13 +306,28 @@ func swapBack(parent int, staged, name string, ours uint64) error {
 		if err != nil {
 			return err
 		}
-		if replaced[now] {
+		before, known := was[now]
+		same := known && contentOf(parent, staged) == before
+		switch {
+		case same && !bothStay || now == ours && made == nil:
 			return unix.Unlinkat(parent, staged, 0)
+		case known && now != ours:
+			return fmt.Errorf("it was written to meanwhile, and what it was before is called %s now", staged)
+		case known:
+			bothStay = true
 		}
-		// Somebody has put another file there before it came back.
-		replaced[back] = true
+		// Somebody has put another file there before it came back, or written to ours, which is as good.
 	}
 	return fmt.Errorf("it is called %s now, since its name never keeps still", staged)
+}
+
+// contentOf is hashOf, but zero for what has no content.
+func contentOf(parent int, name string) Hash {
+	h, err := hashOf(parent, name)
+	if err != nil {
+		return Hash{}
+	}
+	return h
 }
 
 // swapTries bounds how often others may get in between.

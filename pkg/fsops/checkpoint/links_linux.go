@@ -69,7 +69,7 @@ func (r *restorer) link(root int, l link) (err error) {
 	}
 	r.changed++
 	if l.present != nil {
-		return r.swap(to, staged, name, l.present)
+		return r.swap(to, staged, name, l.present, nil)
 	}
 	if err := rename(to, staged, name, unix.RENAME_NOREPLACE); err != nil {
 		return errors.Join(err, unix.Unlinkat(to, staged, 0))

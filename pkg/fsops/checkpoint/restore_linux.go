@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -96,6 +99,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err = r.complete(); !isDone(err) {
 		return done, s.undo(j, err)
 	}
+	slices.SortStableFunc(r.kept, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) }) // they may come in any order
 	done.Changed, done.Kept, done.MoreKept = r.changed, r.kept, r.moreKept
 	return done, err
 }
@@ -142,10 +146,12 @@ type restorer struct {
 	// was older has come with them.
 	newer     int
 	changed   int64
-	written   int // how many files with content
-	kept      []LeftOut
-	moreKept  int64
+	written   atomic.Int64  // how many files with content
 	keptPaths map[Hash]bool // the hashes of paths, which may be long and many
+
+	mu       sync.Mutex // guards what follows while files are made
+	kept     []LeftOut
+	moreKept int64
 }
 
 // A link is a further name of a file, which is made when that is there.
@@ -318,6 +324,8 @@ func (r *restorer) isKept(path string) bool { return r.keptPaths[pathKey(path)] 
 
 // note says of a path what is not as in the checkpoint.
 func (r *restorer) note(path, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.kept) < maxNamed {
 		r.kept = append(r.kept, LeftOut{Path: path, Why: why})
 	} else {

@@ -46,7 +46,7 @@ func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error
 		err = r.fillSparse(file, e)
 	}
 	if err == nil {
-		err = r.describe(fd, path, e)
+		err = r.setAttributes(fd, path, e)
 	}
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *restorer) fillSparse(file *os.File, e *tree.Entry) error {
 	return to.Whole()
 }
 
-// describeNew is describe for a link or FIFO that was just made.
+// describeNew is setAttributes for a link or FIFO that was just made.
 func (r *restorer) describeNew(parent int, path, name string, e *tree.Entry) error {
 	fd, err := openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *restorer) describeNew(parent int, path, name string, e *tree.Entry) err
 	if kindOf(st.Mode) != e.Kind || st.Nlink != 1 {
 		return errMoved
 	}
-	return r.describe(fd, path, e)
+	return r.setAttributes(fd, path, e)
 }
 
 // describePresent gives a file that is there the mode, owner and time of an entry. A file with several names, which may
@@ -126,8 +126,25 @@ func kindOf(mode uint32) tree.Kind {
 	return 0
 }
 
-// describe gives what a descriptor names the mode, owner and time of an entry.
+// describe is setAttributes for what may be the file that the scan has found.
 func (r *restorer) describe(fd int, path string, e *tree.Entry) error {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	if err == nil {
+		err = r.setAttributes(fd, path, e)
+	}
+	if err != nil {
+		return err
+	}
+	// It may have other names, for which it is still what the scan found.
+	if rec := r.present.index.find(inodeID{st.Dev, st.Ino}); rec != nil && rec.mtime == st.Mtim.Nano() {
+		rec.mtime = e.MTime
+	}
+	return nil
+}
+
+// setAttributes gives what a descriptor names the mode, owner and time of an entry. It may be called concurrently.
+func (r *restorer) setAttributes(fd int, path string, e *tree.Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -145,14 +162,7 @@ func (r *restorer) describe(fd int, path string, e *tree.Entry) error {
 			return err
 		}
 	}
-	if err := setTime(fd, e.MTime); err != nil {
-		return err
-	}
-	// It may have other names, for which it is still what the scan found.
-	if rec := r.present.index.find(inodeID{st.Dev, st.Ino}); rec != nil && rec.mtime == st.Mtim.Nano() {
-		rec.mtime = e.MTime
-	}
-	return nil
+	return setTime(fd, e.MTime)
 }
 
 // setTime sets the modification time of what a descriptor names.

@@ -23,41 +23,51 @@ func (r *restorer) dir(fd int, path string, a, b Hash) error {
 	if err != nil {
 		return err
 	}
+	var files []newFile
 	for ea, eb := range tree.Both(ta, tb) {
 		name := tree.NameOf(ea, eb)
 		p := tree.Join(path, name)
 		if !r.scope.reaches(p) && !r.exclude.isStaged(name) {
 			continue
 		}
-		if err := r.entry(fd, p, name, ea, eb); err != nil {
+		due, err := r.isDue(p, ea, eb)
+		switch {
+		case err != nil || !due:
+		case ea == nil && eb.Kind == tree.Regular:
+			files = append(files, newFile{p, name, eb})
+		default:
+			err = r.entry(fd, p, name, ea, eb)
+		}
+		if err != nil {
 			r.keep(p, err)
 		}
 	}
+	r.makeFiles(fd, files)
 	return nil
 }
 
-// entry makes a file what it is to be. One of ea and eb may be nil.
+// isDue reports whether a file is to be changed. The error says why that may not be.
+func (r *restorer) isDue(path string, ea, eb *tree.Entry) (bool, error) {
+	switch {
+	case ea != nil && eb != nil && tree.Same(ea, eb):
+		return false, nil
+	case !r.covers(path) && !(eb != nil && eb.Kind == tree.Directory):
+		return false, nil
+	case ea == nil && r.isKept(path): // what is there cannot be seen
+		return false, nil
+	case r.unstored[path]:
+		return false, errUnstored
+	}
+	err := r.mayChange(path)
+	return err == nil, err
+}
+
+// entry makes a file that is due what it is to be. One of ea and eb may be nil.
 func (r *restorer) entry(fd int, path, name string, ea, eb *tree.Entry) error {
 	aDir, bDir := ea != nil && ea.Kind == tree.Directory, eb != nil && eb.Kind == tree.Directory
-	if ea != nil && eb != nil && tree.Same(ea, eb) {
-		return nil
-	}
-	covered := r.covers(path)
-	if !covered && !bDir {
-		return nil
-	}
-	if ea == nil && r.isKept(path) { // what is there cannot be seen
-		return nil
-	}
-	if r.unstored[path] {
-		return errUnstored
-	}
-	if err := r.mayChange(path); err != nil {
-		return err
-	}
 	switch {
 	case aDir && bDir:
-		return r.both(fd, path, name, ea, eb, covered)
+		return r.both(fd, path, name, ea, eb)
 	case eb == nil:
 		return r.remove(fd, path, name, ea)
 	case aDir:
@@ -87,7 +97,8 @@ func (r *restorer) mayChange(path string) error {
 }
 
 // both changes what is in a directory that stays one.
-func (r *restorer) both(parent int, path, name string, ea, eb *tree.Entry, covered bool) error {
+func (r *restorer) both(parent int, path, name string, ea, eb *tree.Entry) error {
+	covered := r.covers(path)
 	fd, err := r.enter(parent, name, ea.Mode)
 	if err != nil {
 		return err
