@@ -79,7 +79,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}, tree: &treeUse{}, index: &Hash{}}
 	s.objects = object.New(filepath.Join(dir, objectsDir), filepath.Join(dir, packsDir), filepath.Join(dir, temporaryDir))
 	// What an earlier process has not finished is worth nothing.
-	err := errors.Join(os.MkdirAll(dir, 0o700), os.RemoveAll(filepath.Join(dir, temporaryDir)))
+	err := errors.Join(os.MkdirAll(dir, 0o700), object.RemoveTree(filepath.Join(dir, temporaryDir)))
 	if err == nil {
 		var unpin func()
 		if unpin, err = s.pin(); err == nil {
@@ -332,7 +332,7 @@ func (s *Store) remove(name string) error {
 	if err := os.Rename(s.path(name), away); err != nil {
 		return err
 	}
-	_ = os.RemoveAll(away)
+	_ = object.RemoveTree(away)
 	return nil
 }
 

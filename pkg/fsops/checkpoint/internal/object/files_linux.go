@@ -1,6 +1,7 @@
 package object
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -60,3 +61,48 @@ func RemoveAny(path string) error {
 	}
 	return nil
 }
+
+// RemoveTree removes whatever has a path, with all that is in it. Unlike [os.RemoveAll], it takes two descriptors however deep
+// that is, which whoever can write to the store decides: it lifts what is in directories to the top.
+func RemoveTree(path string) error {
+	err := RemoveAny(path)
+	if !errors.Is(err, fs.ErrExist) { // which is that it is not empty
+		return err
+	}
+	err = eachIn(path, func(name string) error {
+		inner := filepath.Join(path, name)
+		err := RemoveAny(inner)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		err = eachIn(inner, func(name string) error {
+			return os.Rename(filepath.Join(inner, name), filepath.Join(path, rand.Text()))
+		})
+		return errors.Join(err, RemoveAny(inner))
+	})
+	return errors.Join(err, RemoveAny(path))
+}
+
+// eachIn calls take with the names in a directory, until it is empty. take removes or moves what has the name.
+func eachIn(path string, take func(name string) error) error {
+	for {
+		dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		names, err := dir.Readdirnames(namesAtOnce)
+		dir.Close()
+		if err == io.EOF {
+			return nil
+		}
+		for _, name := range names {
+			err = errors.Join(err, take(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// namesAtOnce is how many names of a directory are in memory.
+const namesAtOnce = 1000

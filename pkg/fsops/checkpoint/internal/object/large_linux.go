@@ -27,7 +27,7 @@ func (o *Store) publish(tmp string, h Hash) error {
 	path := o.path(h)
 	err := os.Rename(tmp, path)
 	if errors.Is(err, fs.ErrExist) { // a directory that somebody has put there
-		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
+		err = errors.Join(RemoveTree(path), os.Rename(tmp, path))
 	}
 	if err != nil {
 		err = errors.Join(err, RemoveAny(tmp))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -134,7 +133,7 @@ func (p *packs) removeOthers() error {
 	}
 	for _, name := range names {
 		if !known[name] {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(p.dir, name)))
+			err = errors.Join(err, RemoveTree(filepath.Join(p.dir, name)))
 		}
 	}
 	return err

@@ -13,7 +13,7 @@ func (o *Store) Sweep(ctx context.Context, keep func(Hash) bool) error {
 		if h, err := ParseHash(filepath.Base(path)); err == nil && keep(h) {
 			return ctx.Err()
 		}
-		return os.RemoveAll(path)
+		return RemoveTree(path)
 	})
 	if err == nil {
 		err = o.packs.sweep(ctx, keep)
