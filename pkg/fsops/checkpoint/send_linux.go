@@ -44,6 +44,7 @@ type Sender struct {
 	root     Hash
 	walk     *tree.Walk // what is known of what the checkpoint has
 	forget   func()     // what is known of the packs
+	unlock   func()     // ends the turn that it has, if it has one
 	buf      []byte
 }
 
@@ -83,6 +84,23 @@ func (x *Sender) Close() {
 	x.forget()
 }
 
+// lock waits for the turn, unless the Sender has it.
+func (x *Sender) lock(ctx context.Context) (err error) {
+	if x.unlock != nil {
+		return ctx.Err()
+	}
+	x.unlock, err = x.s.lock(ctx)
+	return err
+}
+
+// release ends the turn: a message may take long to be sent.
+func (x *Sender) release() {
+	if x.unlock != nil {
+		x.unlock()
+		x.unlock = nil
+	}
+}
+
 // A batch collects parts until there are enough for one message.
 type batch struct {
 	x     *Sender
@@ -99,6 +117,7 @@ func (x *Sender) batch(send func([]Part) error) *batch {
 // the checkpoint's is [ErrNotFound]. One that the store lacks, or that is not as it was stored, is [ErrCorrupt]; its content
 // is not compared with the hash, which the receiver does.
 func (x *Sender) Objects(ctx context.Context, objects []Hash, send func([]Part) error) error {
+	defer x.release()
 	b := x.batch(send)
 	for _, h := range objects {
 		err := x.find(ctx, h)
@@ -138,6 +157,7 @@ func (x *Sender) All(ctx context.Context, send func([]Part) error) error {
 	if err := w.Begin(x.root); err != nil {
 		return err
 	}
+	defer x.release()
 	b := x.batch(send)
 	for !w.Done() {
 		h, isTree := w.Next()
@@ -158,21 +178,17 @@ func (x *Sender) All(ctx context.Context, send func([]Part) error) error {
 }
 
 func (x *Sender) tree(ctx context.Context, h Hash) ([]byte, error) {
-	unlock, err := x.s.lock(ctx)
-	if err != nil {
+	if err := x.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer unlock()
 	return x.s.objects.DirText(h)
 }
 
 // open opens an object as it is stored.
 func (x *Sender) open(ctx context.Context, h Hash) (file io.ReadCloser, size int64, how Encoding, err error) {
-	unlock, err := x.s.lock(ctx)
-	if err != nil {
+	if err := x.lock(ctx); err != nil {
 		return nil, 0, 0, err
 	}
-	defer unlock()
 	file, x.buf, size, how, err = x.s.objects.OpenStored(h, x.buf)
 	return file, size, how, err
 }
@@ -210,6 +226,7 @@ func (b *batch) add(ctx context.Context, h Hash) error {
 
 // flush sends what was collected.
 func (b *batch) flush() error {
+	b.x.release()
 	if len(b.parts) == 0 {
 		return nil
 	}

@@ -225,5 +225,10 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 	return o.Read(c, h, MaxDir)
 }
 
-// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt].
-func (o *Store) Check(h Hash) error { return o.WriteTo(io.Discard, h) }
+// Check reads an object, unless somebody has since [Store.Use]. One that is missing or not what its hash says is [ErrCorrupt].
+func (o *Store) Check(h Hash) error {
+	if at, ok, err := o.packs.find(h); err != nil || ok && at.whole {
+		return err
+	}
+	return o.WriteTo(io.Discard, h)
+}
