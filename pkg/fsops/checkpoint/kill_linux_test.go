@@ -8,11 +8,11 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +46,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// goBackAndForth restores two states of a tree in turn, without an end.
+// note is a file that a victim writes before each restore. No checkpoint has that before.
+const note = "note"
+
+// goBackAndForth restores two states of a tree in turn, without an end, and makes checkpoints between.
 func goBackAndForth(dir string) error {
 	ctx := context.Background()
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), filepath.Join(dir, "tree"), checkpoint.Options{Max: 20})
@@ -57,13 +60,27 @@ func goBackAndForth(dir string) error {
 	if err := s.Recover(ctx); err != nil {
 		return err
 	}
-	for {
+	// What it notes takes the place of what another one has noted.
+	if _, err := s.Create(ctx, checkpoint.CreateOptions{}); err != nil {
+		return err
+	}
+	for n := 0; ; {
 		for _, name := range []string{"one", "other"} {
 			id, err := named(s, name)
 			if err != nil {
 				return err
 			}
-			fmt.Println("restores")
+			n++
+			text := fmt.Sprint(os.Getpid(), " ", n)
+			if err := os.WriteFile(filepath.Join(dir, "tree", note), []byte(text), 0o644); err != nil {
+				return err
+			}
+			fmt.Println("restores with", text)
+			if n%2 == 0 {
+				if _, err := s.Create(ctx, checkpoint.CreateOptions{}); err != nil {
+					return err
+				}
+			}
 			if _, err := s.Restore(ctx, id, checkpoint.RestoreOptions{}); err != nil {
 				return err
 			}
@@ -82,7 +99,8 @@ func named(s *checkpoint.Store, name string) (checkpoint.ID, error) {
 	return "", fmt.Errorf("no checkpoint %q: %w", name, err)
 }
 
-// However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it.
+// However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it,
+// and nothing is lost that no checkpoint has.
 func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	g := newGarden(t, 7)
 	dir := filepath.Dir(g.root)
@@ -101,7 +119,7 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	var recovery time.Duration // how long one takes
 	n, began := 0, time.Now()
 	for ; isFull() && n < allKills || !isFull() && (n < fewKills || n < manyKills && time.Since(began) < killTime); n++ {
-		killVictim(t, dir, 2, 0)
+		noted := killVictim(t, dir, 2, 0)
 		if recovery > 0 && rand.N(3) == 0 {
 			killVictim(t, dir, 0, rand.N(recovery))
 		}
@@ -117,7 +135,9 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		recovery = time.Since(recovers)
+		wantNoted(t, g.root, s, noted)
 		now := g.look()
+		delete(now, note)
 		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 			t.Fatalf("it is neither: %s\n%s", one, other)
 		}
@@ -132,9 +152,37 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 	}
 }
 
+// wantNoted expects what a victim has noted last in the tree, or in a checkpoint.
+func wantNoted(t *testing.T, root string, s *checkpoint.Store, text string) {
+	t.Helper()
+	if now, err := os.ReadFile(filepath.Join(root, note)); err == nil && string(now) == text {
+		return
+	}
+	list, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := named(s, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Backward(list) {
+		for d, err := range s.Diff(t.Context(), first, c.ID, checkpoint.DiffOptions{Text: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Path == note && strings.Contains(string(d.Diff), "+"+text+"\n") {
+				return
+			}
+		}
+	}
+	t.Fatalf("%q is neither in the tree nor in a checkpoint", text)
+}
+
 // killVictim starts a process that recovers and then restores, and kills it: after a time from the beginning of one of the
 // restores, or of the recovery if that is the zeroth. If the time is 0 it is at any moment of that restore, or soon after it.
-func killVictim(t *testing.T, dir string, restore int, after time.Duration) {
+// It returns what the process noted last.
+func killVictim(t *testing.T, dir string, restore int, after time.Duration) (noted string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimVariable+"="+dir)
@@ -145,17 +193,19 @@ func killVictim(t *testing.T, dir string, restore int, after time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewReader(out)
+	lines := bufio.NewScanner(out)
+	const restores = "restores with "
 	var began time.Time
 	for n := 0; n <= restore; n++ {
 		began = time.Now()
-		want := "restores\n"
+		want := restores
 		if n == 0 {
-			want = "recovers\n"
+			want = "recovers"
 		}
-		if line, err := lines.ReadString('\n'); line != want {
-			t.Fatalf("it printed %q, %v", line, err)
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+			t.Fatalf("it printed %q, %v", lines.Text(), lines.Err())
 		}
+		noted = strings.TrimPrefix(lines.Text(), want)
 	}
 	if after == 0 {
 		after = rand.N(time.Since(began))
@@ -164,8 +214,12 @@ func killVictim(t *testing.T, dir string, restore int, after time.Duration) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if rest, _ := io.ReadAll(lines); strings.ReplaceAll(string(rest), "restores\n", "") != "" {
-		t.Fatalf("it ended by itself: %s", rest)
+	for lines.Scan() {
+		var ok bool
+		if noted, ok = strings.CutPrefix(lines.Text(), restores); !ok {
+			t.Fatalf("it ended by itself: %s", lines.Text())
+		}
 	}
 	_ = cmd.Wait()
+	return noted
 }
