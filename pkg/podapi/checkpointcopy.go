@@ -37,7 +37,8 @@ type CopiedCheckpoint struct {
 // CopyCheckpoint copies a checkpoint to another sandbox, with what that lacks of it. The bytes pass through this process,
 // which holds some messages of them. Each is compared with its hash on arrival, which begins with the id: what is not
 // what it should be is fsops.ErrChecksum. A copy whose connection is cut goes on with another one, up to three times;
-// but not if it was cut while the other sandbox changed its workdir. Agents that cannot do it give [ErrVersion].
+// but not if it was cut while the other sandbox changed its workdir. A sandbox that never answers holds the copy until ctx
+// ends. Agents that cannot do it give [ErrVersion].
 func (c *Client) CopyCheckpoint(ctx context.Context, id checkpoint.ID, to *Client, opts CopyOptions) (CopiedCheckpoint, error) {
 	var before error
 	for try := 1; ; try++ {
@@ -78,6 +79,8 @@ type relay struct {
 	to   grpc.BidiStreamingClient[pb.ImportCheckpointRequest, pb.ImportCheckpointResponse]
 	// owed counts what the source has been asked for and has not sent: the manifest, and objects.
 	owed atomic.Int64
+	// rest is how many bytes the source owes of the object that it has begun.
+	rest int64
 }
 
 // errSourceGone says that the source has ended, for a reason that carry has got.
@@ -102,7 +105,7 @@ func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opt
 	go func() {
 		err := r.carry()
 		// A source that owes nothing may end: the other agent may be busy with the files for long.
-		if err != nil && r.owed.Load() > 0 {
+		if err != nil && (r.owed.Load() != 0 || r.rest != 0 || errors.Is(err, ErrProtocol)) {
 			cancel()
 		}
 		down <- err
@@ -121,11 +124,33 @@ func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opt
 
 func isCancelled(err error) bool { return errors.Is(wire.FromStatus(err), context.Canceled) }
 
+// pay counts an item that the source sends. It may send nothing that nobody has asked for: the other agent would go on
+// waiting for what the source no longer owes.
+func (r *relay) pay() error {
+	if r.owed.Add(-1) < 0 {
+		return protocolError("a part of a checkpoint that nobody asked for")
+	}
+	return nil
+}
+
+// payParts is pay for objects, which begin with their sizes.
+func (r *relay) payParts(parts []*pb.CheckpointPart) error {
+	for _, p := range parts {
+		if len(p.GetObject()) > 0 {
+			if err := r.pay(); err != nil {
+				return err
+			}
+			r.rest = p.GetSize()
+		}
+		r.rest -= int64(len(p.GetData()))
+	}
+	return nil
+}
+
 // carry passes on what the source sends, until its end.
 func (r *relay) carry() error {
 	var idle idleMessages
-	var rest int64 // of the object that is being sent
-	for {
+	for described := false; ; {
 		m, err := r.from.Recv()
 		if err != nil {
 			return cutError(err)
@@ -134,16 +159,15 @@ func (r *relay) carry() error {
 		switch kind := m.Kind.(type) {
 		case *pb.ExportCheckpointResponse_Manifest:
 			request.Kind = &pb.ImportCheckpointRequest_Manifest{Manifest: kind.Manifest}
-			if kind.Manifest.GetLast() {
-				r.owed.Add(-1)
+			if described {
+				return protocolError("a second manifest")
+			}
+			if described = kind.Manifest.GetLast(); described {
+				err = r.pay()
 			}
 		case *pb.ExportCheckpointResponse_Parts:
 			request.Kind = &pb.ImportCheckpointRequest_Parts{Parts: kind.Parts}
-			for _, p := range kind.Parts.GetParts() {
-				if rest += p.GetSize() - int64(len(p.GetData())); rest == 0 {
-					r.owed.Add(-1)
-				}
-			}
+			err = r.payParts(kind.Parts.GetParts())
 		case *pb.ExportCheckpointResponse_End:
 			return protocolError("the end, which nobody asked for")
 		default:
@@ -151,6 +175,9 @@ func (r *relay) carry() error {
 				return err
 			}
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		if err := r.to.Send(request); err != nil {
 			return nil // ask gets the reason

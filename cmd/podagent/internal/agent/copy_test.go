@@ -241,6 +241,39 @@ func TestCopyNeedsNoSourceOnceAllHasArrived(t *testing.T) {
 	}
 }
 
+// A source that has sent more than it was asked for could else go without an error, and the copy would wait for ever.
+func TestCopyTakesNothingThatNobodyAskedFor(t *testing.T) {
+	for name, surplus := range map[string]*pb.ExportCheckpointResponse{
+		"a second manifest": {Kind: &pb.ExportCheckpointResponse_Manifest{Manifest: &pb.CheckpointManifest{Last: true}}},
+		"further objects": {Kind: &pb.ExportCheckpointResponse_Parts{Parts: &pb.CheckpointParts{Parts: []*pb.CheckpointPart{
+			{Object: make([]byte, len(checkpoint.Hash{}))}, {Object: make([]byte, len(checkpoint.Hash{}))},
+		}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := toBeCopied(t)
+			from := &middleman{exported: func(_ context.Context, _ int64, m *pb.ExportCheckpointResponse) error {
+				if m.GetParts() != nil {
+					m.Kind = surplus.Kind
+				}
+				return nil
+			}}
+			silent := &middleman{imported: func(ctx context.Context, m *pb.ImportCheckpointResponse) error {
+				if m.GetWant() != nil {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), hung)
+			defer cancel()
+			_, err := from.between(t, c.from).CopyCheckpoint(ctx, c.id, silent.between(t, c.to), podapi.CopyOptions{})
+			if !errors.Is(err, podapi.ErrProtocol) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What has changed in the store is noticed by whoever gets it, though the agent compares nothing that it sends.
 func TestExportOfADamagedCheckpointFails(t *testing.T) {
 	workdir, store, client := withCheckpoints(t, nil)
