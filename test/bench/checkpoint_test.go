@@ -33,7 +33,8 @@ const (
 )
 
 // BenchmarkCheckpoint measures checkpoints of a tree on this machine's disk, in an agent, beside cp, and beside git and
-// restic, which have their repositories elsewhere. What was written is on the disk before each call.
+// restic, which have their repositories elsewhere; and forks into other pods. What was written is on the disk before each
+// call. Nothing is removed until the end: for minutes afterwards, ext4 would take ten times as long to make a file.
 func BenchmarkCheckpoint(b *testing.B) {
 	for _, program := range []string{"git", "restic"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -57,6 +58,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		g.side("git add and commit", peers.commit), g.side("restic backup", peers.backup)).limit("limit", checkpointLater)
 	compare(b, "checkpoints", "restore of 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.restore(b, first)),
 		g.side("git reset --hard", peers.reset)).limit("limit", checkpointRestore)
+	b.Run("fork", func(b *testing.B) { measureForks(b, planted) })
 	b.Run("small", smallCheckpoints)
 }
 
@@ -77,9 +79,11 @@ func smallCheckpoints(b *testing.B) {
 
 // firstCheckpoints measures checkpoints of new trees beside copies of a tree.
 func firstCheckpoints(b *testing.B, planted string) {
-	target := filepath.Join(b.TempDir(), "copy")
-	r := compare(b, "checkpoints", "first checkpoint of "+groveName(), copyRounds, firstCheckpoint(b, planted),
-		side{name: "cp -a", do: func() error { return run(b.Context(), "cp", "-a", planted, target) }, after: func() error { return removeTree(target) }})
+	copies := 0
+	target := func() string { return filepath.Join(filepath.Dir(planted), "copy"+strconv.Itoa(copies)) }
+	r := compare(b, "checkpoints", "first checkpoint of "+groveName(), copyRounds, firstCheckpoint(b, planted), side{name: "cp -a",
+		do:    func() error { return run(b.Context(), "cp", "-a", planted, target()) },
+		after: func() error { err := emptyFiles(b.Context(), target()); copies++; return err }})
 	r.want("cp -a", 1/checkpointFirst)
 }
 
@@ -91,19 +95,19 @@ func firstCheckpoint(b *testing.B, planted string) side {
 		_, err = g.Checkpoint(b.Context(), checkpoint.CreateOptions{})
 		took = time.Since(begun)
 		if err == nil {
-			err = g.end()
+			err = g.empty(b.Context())
 		}
 		return took, err
 	}}
 }
 
-// removeTree removes a tree, and waits for the disk.
-func removeTree(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return run(context.Background(), "sync")
+// emptyFiles gives the room of a tree back, but no file, and waits for the disk.
+func emptyFiles(ctx context.Context, dir string) error {
+	return run(ctx, "sh", "-c", emptying+` && sync`, dir)
 }
+
+// emptying is a script that empties the files below a directory.
+const emptying = `find "$0" -type f -exec truncate -s 0 {} +`
 
 func run(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
@@ -116,7 +120,6 @@ func run(ctx context.Context, name string, args ...string) error {
 // A grove is a sandbox with a copy of a tree, in which files change.
 type grove struct {
 	*launcher.Sandbox
-	l       *launcher.Local
 	changes int
 }
 
@@ -125,26 +128,21 @@ var groves int
 func newGrove(b *testing.B, planted string) *grove {
 	b.Helper()
 	groves++
-	g := &grove{l: launchertest.Local(b)}
-	s, err := g.l.Launch(b.Context(), launcher.Spec{ID: "grove-" + strconv.Itoa(groves)})
+	s, err := launchertest.Local(b).Launch(b.Context(), launcher.Spec{ID: "grove-" + strconv.Itoa(groves)})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	g.Sandbox = s
+	g := &grove{Sandbox: s}
 	if err := run(b.Context(), "sh", "-c", `cp -a "$0/." "$1/" && sync`, planted, g.Workdir); err != nil {
 		b.Fatal(err)
 	}
 	return g
 }
 
-// end removes the sandbox.
-func (g *grove) end() error {
-	g.Close()
-	if err := g.l.Terminate(context.Background(), g.ID); err != nil {
-		return err
-	}
-	return run(context.Background(), "sync")
+// empty gives the sandbox's room back.
+func (g *grove) empty(ctx context.Context) error {
+	return emptyFiles(ctx, filepath.Dir(g.Workdir))
 }
 
 // side is a side that does something once after each change, so that all sides of a row see the same ones.

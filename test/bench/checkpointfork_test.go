@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -25,21 +24,26 @@ const (
 	forkRounds   = 3
 )
 
-// BenchmarkCheckpointFork measures forks into other pods, without the launch of these: how long a checkpoint takes to get
-// there, with and without the files that are made of it, beside the same number of bytes on the same two ways, which end in
-// one file. All bytes pass through this program. What was written is on the disk before each call.
-func BenchmarkCheckpointFork(b *testing.B) {
-	planted := filepath.Join(b.TempDir(), "tree")
-	if err := plantTree(planted, *groveFiles); err != nil {
-		b.Fatal(err)
-	}
+// measureForks measures forks into other pods, without the launch of these: how long a checkpoint takes to get there, with
+// and without the files that are made of it. The target is a raw transfer of the bytes of the files that the other pod lacks,
+// on the same two ways, which end in one file; beside it is one of the bytes that are sent, which are compressed. All
+// bytes pass through this program.
+func measureForks(b *testing.B, planted string) {
 	f := newFork(b, planted)
 	into := fmt.Sprintf("fork of %s into ", groveName())
-	one := f.raw(1)
-	compare(b, "checkpoints", into+"a pod", forkRounds, f.side(1, podapi.CopyOptions{Populate: true}), one).want(one.name, 1/forkTransfer)
-	compare(b, "checkpoints", into+"a pod, but for its files", forkRounds, f.side(1, podapi.CopyOptions{}), one).want(one.name, 1/forkTransfer)
-	all := f.raw(forksAtOnce)
-	compare(b, "checkpoints", into+"four pods at once", forkRounds, f.side(forksAtOnce, podapi.CopyOptions{Populate: true}), all).want(all.name, 1/forkTransfer)
+	for _, row := range []struct {
+		what      string
+		n, rounds int
+		opts      podapi.CopyOptions
+	}{
+		{"a pod", 1, forkRounds, podapi.CopyOptions{Populate: true}},
+		{"a pod, but for its files", 1, forkRounds, podapi.CopyOptions{}},
+		{"four pods at once", forksAtOnce, 1, podapi.CopyOptions{Populate: true}},
+	} {
+		files := f.raw(row.n, "raw transfer of the files' bytes", f.size)
+		compare(b, "checkpoints", into+row.what, row.rounds, f.side(row.n, row.opts), files,
+			f.raw(row.n, "raw transfer of the bytes sent", f.sent)).want(files.name, 1/forkTransfer)
+	}
 }
 
 // A fork is a sandbox in a pod with a checkpoint, and the pods beside it that raw bytes go to.
@@ -47,7 +51,8 @@ type fork struct {
 	*pod
 	b        *testing.B
 	id       checkpoint.ID
-	lacks    int64 // bytes that a new sandbox lacks of it
+	size     int64 // bytes of the files in it
+	sent     int64 // bytes that a new sandbox gets of it
 	ways     [forksAtOnce]rawWay
 	launched int
 }
@@ -65,16 +70,16 @@ func newFork(b *testing.B, planted string) *fork {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f.id = made.ID
+	f.id, f.size = made.ID, made.Bytes
 	to, err := f.launch(1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	copied, err := f.CopyCheckpoint(b.Context(), f.id, to[0].Client, podapi.CopyOptions{})
-	if err = errors.Join(err, f.end(to)); err != nil {
+	if err != nil {
 		b.Fatal(err)
 	}
-	f.lacks = copied.Sent
+	f.sent = copied.Sent
 	port := f.startEcho(b)
 	for i := range f.ways {
 		target := f.another()
@@ -83,7 +88,7 @@ func newFork(b *testing.B, planted string) *fork {
 	return f
 }
 
-// launch launches sandboxes, without files.
+// launch launches sandboxes, without files. They stay until the end.
 func (f *fork) launch(n int) ([]*launcher.Sandbox, error) {
 	made := make([]*launcher.Sandbox, n)
 	var group errgroup.Group
@@ -96,6 +101,11 @@ func (f *fork) launch(n int) ([]*launcher.Sandbox, error) {
 		})
 	}
 	err := group.Wait()
+	for _, s := range made {
+		if s != nil {
+			f.b.Cleanup(func() { s.Close() })
+		}
+	}
 	syscall.Sync()
 	return made, err
 }
@@ -106,15 +116,14 @@ func (f *fork) another() *pod {
 	if err != nil {
 		f.b.Fatal(err)
 	}
-	f.b.Cleanup(func() { made[0].Close() })
 	return &pod{made[0], f.c}
 }
 
-// end ends sandboxes.
-func (f *fork) end(made []*launcher.Sandbox) error {
+// empty gives the room of the sandboxes' files back.
+func (f *fork) empty(made []*launcher.Sandbox) error {
 	var errs []error
 	for _, s := range made {
-		errs = append(errs, s.Terminate(f.b.Context()), s.Close())
+		errs = append(errs, s.Command(f.b.Context(), "sh", "-c", emptying, s.Workdir).Run())
 	}
 	return errors.Join(errs...)
 }
@@ -136,16 +145,16 @@ func (f *fork) side(n int, opts podapi.CopyOptions) side {
 		}
 		err = group.Wait()
 		took = time.Since(begun)
-		return took, errors.Join(err, f.end(made))
+		return took, errors.Join(err, f.empty(made))
 	}}
 }
 
-// raw is the transfer of as many bytes by port-forwards of the stock client, to a file in each pod.
-func (f *fork) raw(n int) side {
-	return side{name: "raw port-forwards to a file", do: func() error {
+// raw is the transfer of this many bytes by port-forwards of the stock client, to a file in each pod.
+func (f *fork) raw(n int, name string, size int64) side {
+	return side{name: name, do: func() error {
 		var group errgroup.Group
 		for _, way := range f.ways[:n] {
-			group.Go(func() error { return way.carry(f.lacks) })
+			group.Go(func() error { return way.carry(size) })
 		}
 		return group.Wait()
 	}, after: func() error {
