@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"fmt"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // tail keeps the last bytes that are written to it, up to limit.
@@ -88,6 +91,9 @@ func (o *outputLine) Write(p []byte) (int, error) {
 	whole := len(data) - unfinished(data)
 	o.held = append([]byte(nil), data[whole:]...)
 	if err := o.send(data[:whole]); err != nil {
+		if !o.call.ends { // it runs on, whether the call has noticed already that its caller is gone or not
+			err = fmt.Errorf("%w: %w", podapi.ErrDetached, err)
+		}
 		return 0, err
 	}
 	return len(p), nil

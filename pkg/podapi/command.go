@@ -27,8 +27,8 @@ type Cmd struct {
 	// otherwise. The run does not wait for a Read when the process has ended.
 	Stdin io.Reader
 	// Stdout and Stderr get the output, each from one goroutine: the same one if they are the same writer.
-	// Nil discards. An error of a Write kills the process, and Wait returns it. A writer that blocks holds
-	// up the process when its buffers are full, and the other output with it.
+	// Nil discards. An error of a Write kills the process, unless it is ErrDetached, and Wait returns it. A writer
+	// that blocks holds up the process when its buffers are full, and the other output with it.
 	Stdout, Stderr io.Writer
 	// StdoutAt and StderrAt are as in [AttachOptions]: a repeated command may have lost output.
 	StdoutAt, StderrAt func(offset int64)

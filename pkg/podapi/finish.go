@@ -19,16 +19,16 @@ func (p *Process) fail(err error) {
 	}
 	p.failing.Do(func() {
 		p.failed = err
-		p.part()
+		p.part(errors.Is(err, ErrDetached))
 	})
 }
 
 // part ends the run within KillGrace, because nobody needs it any more. It kills a
-// process that was started for the run, unless the caller has detached; another
+// process that was started for the run, unless it stays or the caller has detached; another
 // process keeps running.
-func (p *Process) part() {
+func (p *Process) part(stays bool) {
 	switch {
-	case p.attach == nil && !p.control.detaching():
+	case p.attach == nil && !stays && !p.control.detaching():
 		p.kill()
 	case p.control.isAnswered():
 		p.leaveRunning()

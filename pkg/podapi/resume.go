@@ -32,7 +32,7 @@ import (
 
 // open opens the first stream of the run. If it fails, the run is over.
 func (p *Process) open() (*execStream, error) {
-	p.unwatch = context.AfterFunc(p.ctx, p.part)
+	p.unwatch = context.AfterFunc(p.ctx, func() { p.part(false) })
 	s, err := p.openFirst()
 	if err == nil {
 		return s, nil
