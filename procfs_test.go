@@ -23,6 +23,7 @@ var mayNameProcfs = map[string][]string{
 	"pkg/fsops/checkpoint/pin_linux.go":                    {"/proc/self/fd/"},
 	"pkg/launcher/internal/limitgroup/limitgroup_linux.go": {"/proc/self/cgroup"}, // about this process itself
 	"pkg/launcher/agent_linux.go":                          {"/proc/self/fd/%d/%s"},
+	"cmd/podagent/internal/agent/restprogram.go":           {"/proc/self/smaps"}, // about this process itself
 	"cmd/podagent/internal/isolate/namespaces_linux.go": {
 		"/proc/self/exe",
 	},

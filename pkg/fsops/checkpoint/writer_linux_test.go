@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,6 +79,40 @@ func writeInPlace(path, text string) bool {
 func replace(path, text string) bool {
 	tmp := path + ".tmp"
 	return os.WriteFile(tmp, []byte(text), 0o644) == nil && os.Rename(tmp, path) == nil
+}
+
+func TestFileThatNeverKeepsStillIsNamed(t *testing.T) {
+	root, s := plot(t, map[string]string{"moving": "", "still": "it is"}, checkpoint.Options{})
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		text := make([]byte, 8<<20)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			text[0]++
+			if err := os.WriteFile(filepath.Join(root, "moving"), text, 0o644); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	defer writer.Wait()
+	defer close(stop)
+	const most = 1000 // since it may keep still for a moment
+	for range most {
+		moving := create(t, s).Moving
+		if slices.Contains(moving, "still") {
+			t.Fatal(moving)
+		}
+		if slices.Contains(moving, "moving") {
+			return
+		}
+	}
+	t.Errorf("%d checkpoints had all of it at one moment", most)
 }
 
 // Nothing that a command writes during a restore is lost: it is there, or in the checkpoint of before. And nothing else is there
