@@ -81,9 +81,11 @@ func smallCheckpoints(b *testing.B) {
 func firstCheckpoints(b *testing.B, planted string) {
 	copies := 0
 	target := func() string { return filepath.Join(filepath.Dir(planted), "copy"+strconv.Itoa(copies)) }
-	r := compare(b, "checkpoints", "first checkpoint of "+groveName(), copyRounds, firstCheckpoint(b, planted), side{name: "cp -a",
+	r := compare(b, "checkpoints", "first checkpoint of "+groveName(), copyRounds, firstCheckpoint(b, planted), side{
+		name:  "cp -a",
 		do:    func() error { return run(b.Context(), "cp", "-a", planted, target()) },
-		after: func() error { err := emptyFiles(b.Context(), target()); copies++; return err }})
+		after: func() error { err := emptyFiles(b.Context(), target()); copies++; return err },
+	})
 	r.want("cp -a", 1/checkpointFirst)
 }
 
