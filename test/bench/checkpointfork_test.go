@@ -25,9 +25,8 @@ const (
 )
 
 // measureForks measures forks into other pods, without the launch of these: how long a checkpoint takes to get there, with
-// and without the files that are made of it. The target is a raw transfer of the bytes of the files that the other pod lacks,
-// on the same two ways, which end in one file; beside it is one of the bytes that are sent, which are compressed. All
-// bytes pass through this program.
+// and without the files that are made of it. The target is a raw transfer of the bytes that are sent, which are compressed, on
+// the same two ways, which end in one file; beside it is one of the files' bytes. All bytes pass through this program.
 func measureForks(b *testing.B, planted string) {
 	f := newFork(b, planted)
 	into := fmt.Sprintf("fork of %s into ", groveName())
@@ -40,9 +39,9 @@ func measureForks(b *testing.B, planted string) {
 		{"a pod, but for its files", 1, forkRounds, podapi.CopyOptions{}},
 		{"four pods at once", forksAtOnce, 1, podapi.CopyOptions{Populate: true}},
 	} {
-		files := f.raw(row.n, "raw transfer of the files' bytes", f.size)
-		compare(b, "checkpoints", into+row.what, row.rounds, f.side(row.n, row.opts), files,
-			f.raw(row.n, "raw transfer of the bytes sent", f.sent)).want(files.name, 1/forkTransfer)
+		sent := f.raw(row.n, "raw transfer of the bytes sent", f.sent)
+		compare(b, "checkpoints", into+row.what, row.rounds, f.side(row.n, row.opts), sent,
+			f.raw(row.n, "raw transfer of the files' bytes", f.size)).want(sent.name, 1/forkTransfer)
 	}
 }
 

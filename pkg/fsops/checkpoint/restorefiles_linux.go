@@ -283,8 +283,8 @@ func (r *restorer) swap(parent int, staged, name string, present, made *tree.Ent
 }
 
 // swapBack gives the file that is called staged its name again, which the one with the inode ours has: that was made from
-// an entry, or has further names if that is nil. Others may put files there meanwhile: the last one stays. Whoever writes to a file that has the name only for a
-// moment must not lose that: what is not as it was before stays as well, called staged.
+// an entry, or has further names if that is nil. Others may put files there meanwhile: the last one stays. Whoever writes to
+// a file that has the name only for a moment must not lose that: what is not as it was before stays as well, called staged.
 func swapBack(parent int, staged, name string, ours uint64, made *tree.Entry) error {
 	was, bothStay := map[uint64]Hash{}, false // what those that had the name were before
 	if made != nil {
