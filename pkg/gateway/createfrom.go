@@ -130,13 +130,13 @@ func atMost(q, most resource.Quantity) string {
 }
 
 // fill gives a sandbox that was just launched the files of a checkpoint. If that fails, the sandbox is removed, unless
-// another request has made it.
+// another request has made it, or a repetition of this one may be filling it: one whose caller is gone.
 func (g *Gateway) fill(ctx context.Context, in *createInput, s *launcher.Sandbox, point checkpoint.ID) error {
 	err := g.copyInto(ctx, in, s, point)
 	switch {
 	case err == nil:
 		return nil
-	case !s.Created:
+	case !s.Created || in.Key != "" && ctx.Err() != nil:
 		_ = s.Close()
 		return err
 	}
@@ -165,8 +165,8 @@ func (g *Gateway) copyInto(ctx context.Context, in *createInput, s *launcher.San
 		return err
 	})
 	switch {
-	case !s.Created && errors.Is(err, syscall.ENOTEMPTY):
-		return nil // the request that made it has filled it: a sandbox is filled as a whole
+	case in.Key != "" && errors.Is(err, syscall.EEXIST):
+		return nil // a repetition of the request has filled it, or the request that this one repeats
 	case errors.Is(err, checkpoint.ErrIncomplete) && len(copied.Kept) > 0:
 		return newProblem(http.StatusUnprocessableEntity, "incomplete", fmt.Sprintf("the new sandbox cannot have all of the checkpoint: %.200q: %s", copied.Kept[0].Path, copied.Kept[0].Why))
 	}

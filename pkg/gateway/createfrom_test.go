@@ -1,10 +1,12 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // from is the body of a create whose files come from job-1.
@@ -111,7 +114,7 @@ func TestRepeatedCreatesFromACheckpointAtOnce(t *testing.T) {
 	d.script("job-1", "for i in $(seq 200); do echo $i > f$i; done")
 	id := d.made(`{}`)
 	var all sync.WaitGroup
-	for i := range 4 {
+	for i := range 6 {
 		all.Go(func() {
 			got := doors[i%2].send("a", http.MethodPost, sandboxes, from("job-2", id), "Idempotency-Key: k")
 			if got.StatusCode != http.StatusOK && got.StatusCode != http.StatusCreated {
@@ -121,6 +124,61 @@ func TestRepeatedCreatesFromACheckpointAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// leaving is a launcher that tells when a sandbox is there.
+type leaving struct {
+	*launcher.Local
+	there func()
+}
+
+func (l leaving) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sandbox, error) {
+	s, err := l.Local.Launch(ctx, spec)
+	l.there()
+	return s, err
+}
+
+func TestCreateFromACheckpointWhoseCallerLeavesCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	left := make(chan func(), 1) // ends the request that is under way
+	d := newDoor(t, func(o *gateway.Options) {
+		o.Launcher = leaving{o.Launcher.(*launcher.Local), func() {
+			select {
+			case leave := <-left:
+				leave()
+			default:
+			}
+		}}
+	})
+	d.make(201, `{"id": "job-1"}`)
+	d.script("job-1", "echo 1 > a")
+	id := d.made(`{}`)
+	create := func(body, key string) int {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		left <- leave
+		req := httptest.NewRequestWithContext(ctx, http.MethodPost, sandboxes, strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer a")
+		req.Header.Set("Content-Type", "application/json")
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
+		w := httptest.NewRecorder()
+		d.gateway.ServeHTTP(w, req)
+		return w.Code
+	}
+
+	if status := create(from("job-2", id), "k"); status < 300 {
+		t.Errorf("a caller that left: %d", status)
+	}
+	d.make(200, from("job-2", id), "Idempotency-Key: k")
+	d.mustHave("job-2", "a", "1\n")
+
+	// Without a key nobody can complete it.
+	if status := create(from("job-3", id), ""); status < 300 {
+		t.Errorf("a caller that left: %d", status)
+	}
+	d.walk(step{method: http.MethodGet, path: sandboxes + "/job-3", status: 404})
 }
 
 func TestCreateFromNothing(t *testing.T) {

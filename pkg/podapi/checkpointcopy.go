@@ -19,7 +19,8 @@ import (
 
 // CopyOptions say what a sandbox does with a checkpoint that it gets.
 type CopyOptions struct {
-	// Populate makes the workdir, which must be empty (ENOTEMPTY), what it was in the checkpoint, with protected paths.
+	// Populate makes the workdir, which must be empty, what it was in the checkpoint, with protected paths. One that is not
+	// empty is EEXIST if it was populated from this checkpoint, whatever has changed since, and else ENOTEMPTY.
 	Populate bool
 }
 
@@ -46,7 +47,7 @@ func (c *Client) CopyCheckpoint(ctx context.Context, id checkpoint.ID, to *Clien
 		switch {
 		case err == nil:
 			return copiedFromProto(id, r)
-		case before != nil && opts.Populate && errors.Is(err, syscall.ENOTEMPTY):
+		case before != nil && opts.Populate && (errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST)):
 			return CopiedCheckpoint{}, before
 		case try == copyTries || ctx.Err() != nil || c.closed.Load() || to.closed.Load() || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrCut):
 			return CopiedCheckpoint{}, err

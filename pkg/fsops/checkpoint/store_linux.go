@@ -63,6 +63,8 @@ const (
 	indexFile    = "index"
 	arrivalsFile = "arrivals"
 	journalFile  = "journal"
+	// populatedFile has the id of the checkpoint that the tree was populated from.
+	populatedFile = "populated"
 	// unfinishedFile is the journal of a restore that was given up.
 	unfinishedFile = "unfinished"
 )

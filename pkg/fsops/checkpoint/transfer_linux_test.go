@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
@@ -81,6 +82,15 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 			}
 			if list, err := to.List(t.Context()); err != nil || len(list) != 1 {
 				t.Errorf("%+v, %v", list, err)
+			}
+			if err := os.WriteFile(filepath.Join(other, "later"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := to.Populate(t.Context(), c.ID); !errors.Is(err, unix.EEXIST) {
+				t.Errorf("a second time: %v", err)
+			}
+			if _, err := to.Populate(t.Context(), create(t, to).ID); !errors.Is(err, unix.ENOTEMPTY) {
+				t.Errorf("with another checkpoint: %v", err)
 			}
 		})
 	}
