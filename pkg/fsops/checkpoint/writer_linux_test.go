@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,14 +40,16 @@ func newWriter(root string, names []string) *writer {
 	return w
 }
 
-// change gives a file its nth content: in place, or by a rename. All contents are of one size.
+// change gives a file its nth content: in place, or by a rename. All contents of a file are of one size.
 func (w *writer) change(n int) {
+	w.write(w.names[n%len(w.names)], n, n/len(w.names)%2 == 0)
+}
+
+func (w *writer) write(name string, n int, inPlace bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name := w.names[n%len(w.names)]
-	text := fmt.Sprintf(written+"%010d", n)
+	text := fmt.Sprintf(written+"%010d to %s", n, name)
 	path := filepath.Join(w.root, name)
-	inPlace := n/len(w.names)%2 == 0
 	if inPlace && writeInPlace(path, text) || !inPlace && replace(path, text) {
 		w.last[name] = text
 	}
@@ -120,7 +121,8 @@ func TestFileThatNeverKeepsStillIsNamed(t *testing.T) {
 func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
 	names := strings.Fields("a b c d e f new1 new2") // some of which the checkpoint lacks
 	files := map[string]string{}
-	for _, name := range names[:6] {
+	const calm = "calm" // is written before each restore, and not meanwhile
+	for _, name := range append(names[:6:6], calm) {
 		files[name] = "of the checkpoint"
 	}
 	dir := smallDisk(t, "size=64m") // where no restore waits for a disk
@@ -137,6 +139,7 @@ func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
 	kept, replaced := 0, 0
 	const fewest, most = 20, 1000
 	for n := 0; (n < fewest || kept == 0 || replaced == 0) && !t.Failed(); n++ {
+		w.write(calm, n, n%2 == 0)
 		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
 		if err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
 			t.Fatal(err)
@@ -174,7 +177,7 @@ func (w *writer) wantAll(t *testing.T, s *checkpoint.Store, files map[string]str
 		}
 		kept.Write(text)
 	}
-	newest := w.newest(kept.String())
+	latest := newest(kept.String())
 	for name, text := range w.last {
 		now, err := os.ReadFile(filepath.Join(w.root, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +187,7 @@ func (w *writer) wantAll(t *testing.T, s *checkpoint.Store, files map[string]str
 		case strings.HasPrefix(string(now), written) && string(now) >= text:
 		case err == nil && string(now) != files[name]:
 			t.Errorf("%s has %q, which is of nobody, or older than %q", name, now, text)
-		case newest[name] < text:
+		case latest[name] < text:
 			t.Errorf("%q, which was written to %s, is nowhere", text, name)
 		default:
 			replaced++
@@ -194,15 +197,13 @@ func (w *writer) wantAll(t *testing.T, s *checkpoint.Store, files map[string]str
 	return replaced
 }
 
-var writtenText = regexp.MustCompile(written + `(\d{10})`)
+var writtenText = regexp.MustCompile(written + `\d{10} to (\w+)`)
 
 // newest returns the last of the texts for each name.
-func (w *writer) newest(texts string) map[string]string {
+func newest(texts string) map[string]string {
 	last := map[string]string{}
 	for _, m := range writtenText.FindAllStringSubmatch(texts, -1) {
-		n, _ := strconv.Atoi(m[1])
-		name := w.names[n%len(w.names)]
-		last[name] = max(last[name], m[0])
+		last[m[1]] = max(last[m[1]], m[0])
 	}
 	return last
 }
