@@ -23,6 +23,8 @@
 //	packs/      small objects, many in a file
 //	objects/    large objects, each in a file that its hash names
 //	tmp/        files on their way to one of these
+//	arrivals    when checkpoints of other stores arrived
+//	populated   which checkpoint the tree was populated from
 //	index       what the latest scan found in each file; a process that has not written it reads everything
 //	journal     the restore that is under way
 //	unfinished  the restore that was given up, until somebody decides

@@ -307,7 +307,8 @@ func swapBack(parent int, staged, name string, ours uint64, made *tree.Entry) er
 			return err
 		}
 		before, known := was[now]
-		same := known && contentOf(parent, staged) == before
+		// What cannot be read is not known to be the same, unless it is ours.
+		same := known && contentOf(parent, staged) == before && (now == ours || before != Hash{})
 		switch {
 		case same && !bothStay || now == ours && made == nil:
 			return unix.Unlinkat(parent, staged, 0)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
@@ -45,7 +46,7 @@ type Sender struct {
 	walk     *tree.Walk // what is known of what the checkpoint has
 	forget   func()     // what is known of the packs
 	unlock   func()     // ends the turn that it has, if it has one
-	buf      []byte
+	coder    *object.Coder
 }
 
 // Send begins to send a checkpoint, for a [Receiver] elsewhere. The caller closes the Sender.
@@ -59,7 +60,7 @@ func (s *Store) Send(ctx context.Context, id ID) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sending checkpoint %.12s: %w", id, err)
 	}
-	x := &Sender{s: s, manifest: text, root: m.root().Hash, walk: tree.NewWalk()}
+	x := &Sender{s: s, manifest: text, root: m.root().Hash, walk: tree.NewWalk(), coder: s.objects.Coder()}
 	if err := x.walk.Begin(x.root); err != nil {
 		return nil, err
 	}
@@ -81,6 +82,7 @@ func (x *Sender) Close() {
 	x.s.underway.mu.Lock()
 	delete(x.s.underway.sent, x)
 	x.s.underway.mu.Unlock()
+	x.s.objects.Release(x.coder)
 	x.forget()
 }
 
@@ -184,13 +186,12 @@ func (x *Sender) tree(ctx context.Context, h Hash) ([]byte, error) {
 	return x.s.objects.DirText(h)
 }
 
-// open opens an object as it is stored.
+// open opens an object to be sent.
 func (x *Sender) open(ctx context.Context, h Hash) (file io.ReadCloser, size int64, how Encoding, err error) {
 	if err := x.lock(ctx); err != nil {
 		return nil, 0, 0, err
 	}
-	file, x.buf, size, how, err = x.s.objects.OpenStored(h, x.buf)
-	return file, size, how, err
+	return x.s.objects.OpenToSend(x.coder, h)
 }
 
 // add sends an object, or keeps it for the next message.

@@ -6,9 +6,9 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// encode appends content to b, compressed if that makes it shorter by a sixteenth, and returns which it is.
-func encode(b, content []byte) ([]byte, Encoding) {
-	if len(content) < worthwhile {
+// encode appends content to b, compressed if it has this many bytes and gets shorter by a sixteenth, and returns which it is.
+func encode(b, content []byte, from int) ([]byte, Encoding) {
+	if len(content) < from {
 		return append(b, content...), Raw
 	}
 	b = slices.Grow(b, s2.MaxEncodedLen(len(content)))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -235,12 +236,16 @@ func TestPackThatCannotBeWrittenHasNoObjects(t *testing.T) {
 
 // An object that is not what its hash says is not taken from another store.
 func TestForgedObjectIsNotTaken(t *testing.T) {
-	from, to, c := openStore(t, t.TempDir()), openStore(t, t.TempDir()), new(Coder)
+	from, to, sending, c := openStore(t, t.TempDir()), openStore(t, t.TempDir()), new(Coder), new(Coder)
 	all := putAll(t, from, bytes.Repeat([]byte("text "), 1000), []byte("short"))
 	for h, content := range all {
-		text, how, err := from.packed(h, nil)
+		r, size, how, err := from.OpenToSend(sending, h)
 		if err != nil {
 			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if compressed := len(content) > 1000; err != nil || len(text) != int(size) || compressed != (how == S2) || compressed && len(text) > len(content)/10 {
+			t.Fatalf("%d of %d bytes, encoded as %d, %v", len(text), size, how, err)
 		}
 		for name, err := range map[string]error{
 			"longer than it may be":  to.PutPacked(c, h, text, how, int64(len(content))-1),
@@ -319,9 +324,10 @@ func TestForgedLengthTakesNoMemory(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, buf, _, _, err := o.OpenStored(kept, nil)
-	if !errors.Is(err, ErrCorrupt) || cap(buf) > 0 {
-		t.Errorf("to send it, there is a buffer of %d bytes, %v", cap(buf), err)
+	c := new(Coder)
+	_, _, _, err = o.OpenToSend(c, kept)
+	if !errors.Is(err, ErrCorrupt) || cap(c.packed) > 0 || cap(c.Content) > 0 {
+		t.Errorf("to send it, there is a buffer of %d bytes, %v", cap(c.packed), err)
 	}
 	if err := o.Sweep(t.Context(), func(h Hash) bool { return h == kept }); err != nil {
 		t.Fatal(err)

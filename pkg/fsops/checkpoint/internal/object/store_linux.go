@@ -39,8 +39,10 @@ type Store struct {
 }
 
 const (
-	// worthwhile is the size from which content is compressed.
-	worthwhile = 128
+	// worthwhile is the size from which content is compressed to be sent, and storedWorthwhile to be stored: that takes
+	// longer than all else of a checkpoint, and less is most of a tree's files but half of its bytes.
+	worthwhile       = 128
+	storedWorthwhile = 32 << 10
 	// CopySize is how much of a larger object is in memory.
 	CopySize = 256 << 10
 )
@@ -124,7 +126,7 @@ func (o *Store) Put(content []byte) (Hash, error) {
 	if ok, err := o.hasPacked(h); ok || err != nil {
 		return h, err
 	}
-	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return encode(b, content) })
+	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return encode(b, content, storedWorthwhile) })
 	if err == nil {
 		err = o.take(size)
 	}

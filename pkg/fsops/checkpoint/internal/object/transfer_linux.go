@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -21,39 +20,34 @@ func (o *Store) DirText(h Hash) ([]byte, error) {
 	return bytes.Clone(text), err
 }
 
-// OpenStored opens an object as it is stored, and tells how many bytes that is. Those of a small one are in buf, which it may
-// replace by a larger one: next.
-func (o *Store) OpenStored(h Hash, buf []byte) (r io.ReadCloser, next []byte, size int64, how Encoding, err error) {
-	_, small, err := o.packs.find(h)
+// OpenToSend opens an object, and tells how many bytes it has to send, and how they are encoded. Those of a small one are
+// the coder's, until it reads another one.
+func (o *Store) OpenToSend(c *Coder, h Hash) (r io.ReadCloser, size int64, how Encoding, err error) {
+	at, small, err := o.packs.find(h)
 	if err != nil {
-		return nil, buf, 0, 0, err
+		return nil, 0, 0, err
 	}
 	if small {
-		text, how, err := o.packed(h, buf)
-		return io.NopCloser(bytes.NewReader(text)), text, int64(len(text)), how, err
+		text, how, err := o.packed(c, at)
+		return io.NopCloser(bytes.NewReader(text)), int64(len(text)), how, err
 	}
 	file, size, err := o.open(h)
 	if err != nil {
-		return nil, buf, 0, 0, err
+		return nil, 0, 0, err
 	}
-	return storedFile{io.LimitReader(file, size), file}, buf, size, Raw, nil
+	return storedFile{io.LimitReader(file, size), file}, size, Raw, nil
 }
 
-// packed returns an object that is in a pack, as it is stored there, and how it is encoded: for a transfer to another
-// store. The text is in buf, if that is large enough. If it is in no pack, the error is ErrCorrupt.
-func (o *Store) packed(h Hash, buf []byte) (text []byte, how Encoding, err error) {
-	at, ok, err := o.packs.find(h)
-	if err == nil && !ok {
-		err = missing(h, fs.ErrNotExist)
+// packed returns the text of an object in a pack, compressed unless it is very large.
+func (o *Store) packed(c *Coder, at place) (text []byte, how Encoding, err error) {
+	if c.packed, err = o.packs.read(at, c.packed); err != nil || at.how != Raw || len(c.packed) > WholeSize {
+		return c.packed, at.how, err
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	text, err = o.packs.read(at, buf)
-	return text, at.how, err
+	c.Content, how = encode(c.Content[:0], c.packed, worthwhile)
+	return c.Content, how, nil
 }
 
-// PutPacked stores an object of up to limit bytes, as OpenStored returns it, if it is what its hash says. Else the error is ErrCorrupt.
+// PutPacked stores an object of up to limit bytes, as OpenToSend has it, if it is what its hash says. Else the error is ErrCorrupt.
 func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int64) error {
 	if ok, err := o.hasPacked(h); ok || err != nil {
 		return err
