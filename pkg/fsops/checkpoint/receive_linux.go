@@ -33,7 +33,7 @@ type Receiver struct {
 	committed bool
 	forget    func() // what is known of the packs
 
-	// Objects and Bytes count what has arrived, as it is stored.
+	// Objects and Bytes count what has arrived, as it was sent.
 	Objects, Bytes int64
 }
 

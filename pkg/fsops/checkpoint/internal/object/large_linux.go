@@ -69,9 +69,16 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 	return err
 }
 
-// Fill writes an object to an empty file. It clones the object where the file system can do that.
-func (o *Store) Fill(to *os.File, h Hash) error {
-	if _, ok, err := o.packs.find(h); ok || err != nil {
+// Fill writes an object to an empty file. It clones the object where the file system can do that. What was compared with its
+// hash since [Store.Use] is compared again, unless it is believed.
+func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
+	at, small, err := o.packs.find(h)
+	switch {
+	case err != nil:
+		return err
+	case small && at.whole && believed:
+		return o.fillPacked(to, h, at)
+	case small:
 		return o.WriteTo(to, h)
 	}
 	file, size, err := o.open(h)
@@ -92,4 +99,18 @@ func (o *Store) Fill(to *os.File, h Hash) error {
 		return Damaged(h)
 	}
 	return nil
+}
+
+// fillPacked writes an object that is in a pack, and is known to be what its hash says.
+func (o *Store) fillPacked(to *os.File, h Hash, at place) error {
+	c := o.Coder()
+	defer o.Release(c)
+	if err := o.readPacked(c, h, at, WholeSize); err != nil {
+		return err
+	}
+	content, err := c.decode(h, c.packed, at.how, WholeSize)
+	if err == nil {
+		_, err = to.Write(content)
+	}
+	return err
 }

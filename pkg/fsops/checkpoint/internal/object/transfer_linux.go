@@ -52,8 +52,12 @@ func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int
 	if ok, err := o.hasPacked(h); ok || err != nil {
 		return err
 	}
-	if _, err := c.Decode(h, text, how, limit); err != nil {
+	content, err := c.Decode(h, text, how, limit)
+	if err != nil {
 		return err
+	}
+	if len(content) < storedWorthwhile { // as Put stores it
+		text, how = content, Raw
 	}
 	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return append(b, text...), how })
 	if err == nil {
