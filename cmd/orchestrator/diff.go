@@ -20,7 +20,7 @@ another checkpoint does. Each line has a path, and in front of it
 
   A   it was added                  T   it is of another type now
   D   it was removed                m   its mode, owner or time alone differs
-  M   its content differs
+  M   its content differs           ?   it cannot be read, and may differ
 
 With --text it prints unified diffs of text files of up to 256 KiB, and a line for all
 else.`,
@@ -61,6 +61,7 @@ func (a *app) diff(ctx context.Context, sandbox *launcher.Sandbox, args []string
 // differenceLetters say how a path differs.
 var differenceLetters = map[string]string{
 	checkpoint.Added: "A", checkpoint.Removed: "D", checkpoint.Modified: "M", checkpoint.Retyped: "T", checkpoint.Changed: "m",
+	checkpoint.Unreadable: "?",
 }
 
 func (a *app) printDifference(d checkpoint.Difference) error {

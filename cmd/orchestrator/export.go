@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -42,11 +43,21 @@ machine; - is standard output. The file appears once it is complete, and compare
 	}
 }
 
-// exportTo writes a file that is there as a whole or not at all.
+// exportTo writes a file that is there as a whole or not at all, or to a device or pipe that is there.
 func exportTo(ctx context.Context, sandbox *launcher.Sandbox, id checkpoint.ID, path string) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(sandbox.ExportCheckpoint(ctx, id, file, checkpoint.FileOptions{}), file.Close())
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".podagent-export-")
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "export", Path: path, Err: errors.Unwrap(err)}
 	}
 	err = errors.Join(sandbox.ExportCheckpoint(ctx, id, file, checkpoint.FileOptions{}), file.Close())
 	if err == nil {

@@ -184,11 +184,11 @@ type DiffLine struct {
 	Type      string `json:"type" enum:"difference,end" doc:"the last line is the end"`
 	Path      string `json:"path,omitempty"`
 	PathOther []byte `json:"path_base64,omitempty" doc:"in place of path, if that is not UTF-8"`
-	How       string `json:"how,omitempty" enum:"added,removed,modified,retyped,changed" doc:"changed is what has another mode, owner or time alone"`
+	How       string `json:"how,omitempty" enum:"added,removed,modified,retyped,changed,unreadable" doc:"changed is what has another mode, owner or time alone; what is unreadable may differ"`
 	Directory bool   `json:"directory,omitempty"`
 	Diff      string `json:"diff,omitempty" doc:"a unified diff, of text of up to 256 KiB"`
 	DiffOther []byte `json:"diff_base64,omitempty" doc:"in place of diff, if that is not UTF-8"`
-	NoDiff    string `json:"no_diff,omitempty" doc:"why there is none"`
+	NoDiff    string `json:"no_diff,omitempty" doc:"why there is none, or why it cannot be read"`
 	Truncated bool   `json:"truncated,omitempty" doc:"at the end: there is more"`
 }
 

@@ -130,18 +130,18 @@ func atMost(q, most resource.Quantity) string {
 }
 
 // fill gives a sandbox that was just launched the files of a checkpoint. If that fails, the sandbox is removed, unless
-// another request has made it, or a repetition of this one may be filling it: one whose caller is gone.
-func (g *Gateway) fill(ctx context.Context, in *createInput, s *launcher.Sandbox, point checkpoint.ID) error {
+// another request has made it, as its label identity tells, or one with the same key may be filling it or have filled it.
+func (g *Gateway) fill(ctx context.Context, in *createInput, s *launcher.Sandbox, identity string, point checkpoint.ID) error {
 	err := g.copyInto(ctx, in, s, point)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case !s.Created || in.Key != "" && ctx.Err() != nil:
-		_ = s.Close()
-		return err
 	}
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
+	if now, findErr := g.find(cleanup, in.Body.ID); !s.Created || in.Key != "" || findErr != nil || now.Labels[labelIdentity] != identity {
+		_ = s.Close()
+		return err
+	}
 	g.held.forget(s.ID)
 	g.waysOut.forget(s.ID)
 	defer g.forgetLookups(s.ID)
@@ -166,7 +166,7 @@ func (g *Gateway) copyInto(ctx context.Context, in *createInput, s *launcher.San
 	})
 	switch {
 	case in.Key != "" && errors.Is(err, syscall.EEXIST):
-		return nil // a repetition of the request has filled it, or the request that this one repeats
+		return nil // another request with the key has filled it
 	case errors.Is(err, checkpoint.ErrIncomplete) && len(copied.Kept) > 0:
 		return newProblem(http.StatusUnprocessableEntity, "incomplete", fmt.Sprintf("the new sandbox cannot have all of the checkpoint: %.200q: %s", copied.Kept[0].Path, copied.Kept[0].Why))
 	}

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,7 +95,7 @@ func TestCreateFromACheckpointLeavesWhatIsThere(t *testing.T) {
 	)
 	d.mustHave("there", "a", "")
 
-	// A repetition finds the sandbox, and fills one that did not get its files: the gateway may have been killed meanwhile.
+	// A repetition finds the sandbox.
 	key := "Idempotency-Key: other"
 	d.make(201, from("job-2", id), key)
 	d.script("job-2", "echo own > b")
@@ -102,8 +103,15 @@ func TestCreateFromACheckpointLeavesWhatIsThere(t *testing.T) {
 	d.mustHave("job-2", "b", "own\n")
 	d.script("job-2", "rm *")
 	d.make(200, from("job-2", id), key)
-	d.mustHave("job-2", "a", "1\n")
+	d.mustHave("job-2", "a", "")
 	d.walk(step{method: http.MethodPost, path: sandboxes, body: `{"id": "job-2", "from": {"sandbox": "job-1"}}`, headers: []string{key}, status: 409, want: `"class":"conflict"`})
+
+	// Without a checkpoint, too, the first request decides what is in it.
+	now, again := `{"id": "job-3", "from": {"sandbox": "job-1"}}`, "Idempotency-Key: third"
+	d.make(201, now, again)
+	d.script("job-1", "echo 2 > a")
+	d.make(200, now, again)
+	d.mustHave("job-3", "a", "1\n")
 }
 
 func TestRepeatedCreatesFromACheckpointAtOnce(t *testing.T) {
@@ -126,30 +134,78 @@ func TestRepeatedCreatesFromACheckpointAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// leaving is a launcher that tells when a sandbox is there.
-type leaving struct {
+// watched is a launcher that tells when it has made a sandbox.
+type watched struct {
 	*launcher.Local
-	there func()
+	made func()
 }
 
-func (l leaving) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sandbox, error) {
-	s, err := l.Local.Launch(ctx, spec)
-	l.there()
+func (w watched) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sandbox, error) {
+	s, err := w.Local.Launch(ctx, spec)
+	if err == nil && s.Created {
+		w.made()
+	}
 	return s, err
+}
+
+// watchedDoor is a door whose launcher calls what it finds there when it has made a sandbox.
+func watchedDoor(t *testing.T, made <-chan func()) *door {
+	return newDoor(t, func(o *gateway.Options) {
+		o.Launcher = watched{o.Launcher.(*launcher.Local), func() {
+			select {
+			case do := <-made:
+				do()
+			default:
+			}
+		}}
+	})
+}
+
+// A create that fails removes what it has made, and nothing that another request has made or filled meanwhile.
+func TestCreateFromACheckpointThatFailsLeavesWhatIsAnothers(t *testing.T) {
+	const unnamed = `{"id": "job-2", "from": {"sandbox": "job-1"}}`
+	for name, c := range map[string]struct {
+		key, body string
+		meanwhile func(d *door, body, id string)
+	}{
+		"made anew": {"", "", func(d *door, _, _ string) {
+			d.walk(step{method: http.MethodDelete, path: sandboxes + "/job-2", status: 204})
+			d.make(201, `{"id": "job-2"}`)
+		}},
+		"made anew, with a key": {"k", "", func(d *door, _, _ string) {
+			d.walk(step{method: http.MethodDelete, path: sandboxes + "/job-2", status: 204})
+			d.make(201, `{"id": "job-2"}`)
+		}},
+		"filled by a repetition, then the checkpoint goes": {"k", "", func(d *door, body, id string) {
+			d.make(200, body, "Idempotency-Key: k")
+			d.walk(step{method: http.MethodDelete, path: "~/checkpoints/" + id, status: 204})
+		}},
+		"filled by a repetition, from a checkpoint of its own": {"k", unnamed, func(d *door, body, _ string) {
+			d.make(200, body, "Idempotency-Key: k")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := make(chan func(), 1)
+			d := watchedDoor(t, made)
+			d.make(201, `{"id": "job-1"}`)
+			d.script("job-1", "echo 1 > a")
+			id := d.made(`{}`)
+			body := cmp.Or(c.body, from("job-2", id))
+			made <- func() {
+				c.meanwhile(d, body, id)
+				d.script("job-2", "echo precious > work")
+			}
+			d.send("a", http.MethodPost, sandboxes, body, "Idempotency-Key: "+c.key)
+			d.mustHave("job-2", "work", "precious\n")
+		})
+	}
 }
 
 func TestCreateFromACheckpointWhoseCallerLeavesCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	left := make(chan func(), 1) // ends the request that is under way
-	d := newDoor(t, func(o *gateway.Options) {
-		o.Launcher = leaving{o.Launcher.(*launcher.Local), func() {
-			select {
-			case leave := <-left:
-				leave()
-			default:
-			}
-		}}
-	})
+	d := watchedDoor(t, left)
 	d.make(201, `{"id": "job-1"}`)
 	d.script("job-1", "echo 1 > a")
 	id := d.made(`{}`)

@@ -147,7 +147,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	spec.ID, spec.Labels = launcherID(tenant, name), g.withSeedKey(withOwn(spec.Labels, callerOf(ctx), in.Key, &in.Body))
 	s, err := g.launchWithin(ctx, g.wantedFor(&spec), func(ctx context.Context) (*launcher.Sandbox, error) { return g.Launcher.Launch(ctx, spec) })
 	if err == nil && point != "" {
-		err = g.fill(ctx, in, s, point)
+		err = g.fill(ctx, in, s, spec.Labels[labelIdentity], point)
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync/atomic"
 	"syscall"
 
@@ -19,8 +20,8 @@ import (
 
 // CopyOptions say what a sandbox does with a checkpoint that it gets.
 type CopyOptions struct {
-	// Populate makes the workdir, which must be empty, what it was in the checkpoint, with protected paths. One that is not
-	// empty is EEXIST if it was populated from this checkpoint, whatever has changed since, and else ENOTEMPTY.
+	// Populate makes the workdir, which must be empty, what it was in the checkpoint, with protected paths. For one that
+	// was populated before, whatever has changed since, the error is EEXIST; for another one that is not empty, ENOTEMPTY.
 	Populate bool
 }
 
@@ -118,7 +119,9 @@ func (c *Client) copyOnce(ctx context.Context, id checkpoint.ID, to *Client, opt
 	cancel()
 	// The end of one stream ends the other one: the reason is the error that came first.
 	if sourceErr := <-down; sourceErr != nil && (isCancelled(err) || errors.Is(err, errSourceGone)) {
-		err = sourceErr
+		if err = sourceErr; errors.Is(wire.FromStatus(err), fs.ErrExist) { // which only the other one can say
+			err = protocolError("the source of the checkpoint says: %.200q", err)
+		}
 	}
 	return nil, transferError(err)
 }

@@ -69,11 +69,12 @@ func (c *Client) RemoveCheckpoint(ctx context.Context, id checkpoint.ID) error {
 }
 
 var differenceKinds = map[pb.DifferenceKind]string{
-	pb.DifferenceKind_DIFFERENCE_KIND_ADDED:    checkpoint.Added,
-	pb.DifferenceKind_DIFFERENCE_KIND_REMOVED:  checkpoint.Removed,
-	pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED: checkpoint.Modified,
-	pb.DifferenceKind_DIFFERENCE_KIND_RETYPED:  checkpoint.Retyped,
-	pb.DifferenceKind_DIFFERENCE_KIND_CHANGED:  checkpoint.Changed,
+	pb.DifferenceKind_DIFFERENCE_KIND_ADDED:      checkpoint.Added,
+	pb.DifferenceKind_DIFFERENCE_KIND_REMOVED:    checkpoint.Removed,
+	pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED:   checkpoint.Modified,
+	pb.DifferenceKind_DIFFERENCE_KIND_RETYPED:    checkpoint.Retyped,
+	pb.DifferenceKind_DIFFERENCE_KIND_CHANGED:    checkpoint.Changed,
+	pb.DifferenceKind_DIFFERENCE_KIND_UNREADABLE: checkpoint.Unreadable,
 }
 
 // Diff yields how checkpoint to, or if that is empty what is there now, differs from checkpoint from, as

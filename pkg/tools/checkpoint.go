@@ -106,7 +106,7 @@ const diffSchema = `{
 func (Diff) Spec() Spec {
 	return Spec{
 		Name: "Diff", Title: "Show changes since a checkpoint",
-		Description: "Shows which files differ from a checkpoint: added (A), removed (D), modified (M), of another type (T), or with another mode, owner or time (m).",
+		Description: "Shows which files differ from a checkpoint: added (A), removed (D), modified (M), of another type (T), with another mode, owner or time (m), or unreadable, so that they may differ (?).",
 		InputSchema: json.RawMessage(diffSchema), ReadOnly: true, Idempotent: true,
 	}
 }
@@ -114,6 +114,7 @@ func (Diff) Spec() Spec {
 // letters say how a file differs, as orchestrator diff does.
 var letters = map[string]string{
 	checkpoint.Added: "A", checkpoint.Removed: "D", checkpoint.Modified: "M", checkpoint.Retyped: "T", checkpoint.Changed: "m",
+	checkpoint.Unreadable: "?",
 }
 
 // Call implements Tool.

@@ -179,7 +179,7 @@ export interface Restored {
 export interface Difference {
   path: string;
   /** What is changed has another mode, owner or time alone. */
-  how: "added" | "removed" | "modified" | "retyped" | "changed";
+  how: "added" | "removed" | "modified" | "retyped" | "changed" | "unreadable";
   directory: boolean;
   /** A unified diff, if one was asked for and there is one. */
   diff?: string;

@@ -130,7 +130,7 @@ class Sandbox:
     def diff(self, checkpoint: str, to: str | None = None, *, text: bool = False) -> Found:
         """Finds how the files differ from a checkpoint: as they are now, or as they are in the checkpoint to.
 
-        Each result has a path, and how: added, removed, modified, retyped, or changed, which is another mode, owner
+        Each result has a path, and how: added, removed, modified, retyped, unreadable, or changed, which is another mode, owner
         or time alone. With text, it has a unified diff, or no_diff, which says why there is none.
         """
         return self._search("GET", self._checkpoint(checkpoint) + "/diff", Call(query={"to": to, "text": text}), "path", "diff")

@@ -38,7 +38,7 @@ func (r *Receiver) Take(ctx context.Context, parts []Part) error {
 
 func (r *Receiver) part(c *object.Coder, p *Part) error {
 	if p.First != (r.arriving == nil) || !p.First && len(p.Data) == 0 {
-		return fmt.Errorf("%w: parts of objects that do not belong together", ErrCorrupt)
+		return errParts
 	}
 	if p.First {
 		if err := r.begin(p); err != nil {

@@ -11,8 +11,8 @@
 // compared with its hash.
 //
 // A checkpoint has regular files with their holes, directories, symbolic links and hard
-// links, and FIFOs; their permissions, owners and modification times. It has neither
-// sockets and devices, extended attributes, nor what is mounted in the tree.
+// links, and FIFOs; their permissions, owners and modification times. It has no
+// sockets, devices and extended attributes, and nothing of what is mounted in the tree.
 //
 // Whether a file has changed is told by one stat: by its inode, its size, and its times. See
 // scan for where that is not enough.
@@ -142,11 +142,12 @@ type Restored struct {
 
 // How a path differs between two states.
 const (
-	Added    = "added"
-	Removed  = "removed"
-	Modified = "modified" // its content, or what a link names
-	Retyped  = "retyped"  // such as a directory in the place of a file
-	Changed  = "changed"  // its mode, owner or time alone
+	Added      = "added"
+	Removed    = "removed"
+	Modified   = "modified"   // its content, or what a link names
+	Retyped    = "retyped"    // such as a directory in the place of a file
+	Changed    = "changed"    // its mode, owner or time alone
+	Unreadable = "unreadable" // it is in the second state, but could not be read, so that it may differ, with all that is in it
 )
 
 // A Difference is a path that differs between two states.
@@ -155,7 +156,7 @@ type Difference struct {
 	How  string // one of the above
 	Dir  bool   // whether it is a directory, after the change if it is there then
 	// Diff is a unified diff, if DiffOptions.Text asks for it, of a file that is text of up to 256 KiB in both states or
-	// missing in one. NoDiff says why there is none of another file whose content differs.
+	// missing in one. NoDiff says why there is none of another file whose content differs, or why it could not be read.
 	Diff   []byte
 	NoDiff string
 }

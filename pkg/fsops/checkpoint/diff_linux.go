@@ -2,8 +2,12 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
@@ -27,7 +31,7 @@ func (s *Store) Diff(ctx context.Context, a, b ID, opts DiffOptions) iter.Seq2[D
 }
 
 // errEnough ends a loop that its caller has left.
-var errEnough = fmt.Errorf("enough")
+var errEnough = errors.New("its caller has left the loop")
 
 func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(Difference) error) error {
 	unlock, err := s.lock(ctx)
@@ -39,35 +43,74 @@ func (s *Store) diff(ctx context.Context, a, b ID, opts DiffOptions, visit func(
 	if err != nil {
 		return err
 	}
+	var unreadable map[string]string
 	each := func(path string, ea, eb *tree.Entry) error {
+		if eb == nil && isIn(unreadable, path) {
+			return nil
+		}
 		d := differenceOf(path, ea, eb)
 		if opts.Text && d.How != Changed {
 			s.addText(&d, ea, eb, b == "")
 		}
 		return visit(d)
 	}
-	if b == "" {
-		return s.diffNow(ctx, from, each)
-	}
-	to, err := s.manifest(b)
-	if err != nil {
-		return err
-	}
-	return tree.Compare(ctx, s.objects, from.root().Hash, to.root().Hash, each)
-}
-
-// diffNow compares a checkpoint with the tree. It stores nothing.
-func (s *Store) diffNow(ctx context.Context, from *manifest, each func(string, *tree.Entry, *tree.Entry) error) error {
-	exclude, err := omit(from.Exclude, "")
-	if err != nil {
-		return err
-	}
-	now, found, done, err := s.look(ctx, exclude)
+	objects, root, leftOut, done, err := s.farSide(ctx, from, b)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return tree.Compare(ctx, now, from.root().Hash, found.tree, each)
+	unreadable = unreadableIn(leftOut)
+	if err := tree.Compare(ctx, objects, from.root().Hash, root, each); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(unreadable)) {
+		if err := visit(Difference{Path: path, How: Unreadable, NoDiff: unreadable[path]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// farSide returns what a checkpoint is compared with: another one, or the tree, of which nothing is stored.
+func (s *Store) farSide(ctx context.Context, from *manifest, b ID) (objects *object.Store, root Hash, left []leftOut, done func(), err error) {
+	if b != "" {
+		to, err := s.manifest(b)
+		if err != nil {
+			return nil, root, nil, nil, err
+		}
+		return s.objects, to.root().Hash, to.LeftOut, func() {}, nil
+	}
+	exclude, err := omit(from.Exclude, "")
+	if err != nil {
+		return nil, root, nil, nil, err
+	}
+	objects, found, done, err := s.look(ctx, exclude)
+	if err != nil {
+		return nil, root, nil, nil, err
+	}
+	return objects, found.tree, found.leftOut, done, nil
+}
+
+// unreadableIn returns the paths of what was left out because it could not be read, and why. Sockets, devices and mounts are no
+// state.
+func unreadableIn(list []leftOut) map[string]string {
+	unreadable := map[string]string{}
+	for _, l := range list {
+		if l.Why != whyNoFile && l.Why != whyMounted {
+			unreadable[string(l.Path)] = l.Why
+		}
+	}
+	return unreadable
+}
+
+// isIn reports whether a path, or a directory that it is in, is one of these.
+func isIn(paths map[string]string, path string) bool {
+	for at := len(path); at > 0; at = strings.LastIndexByte(path[:at], '/') {
+		if _, ok := paths[path[:at]]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // look scans the tree and stores nothing. The objects that it returns are those of the store, and besides them the

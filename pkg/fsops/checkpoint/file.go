@@ -33,7 +33,7 @@ var ErrNoFile = fmt.Errorf("it is no file with a checkpoint, or only the beginni
 
 // FileOptions say how a file with a checkpoint is written.
 type FileOptions struct {
-	// Unverified has nothing compared: the [Receiver] of the file does. That is for a process that passes on the
+	// Unverified has nothing compared: the [Receiver] of the file does that. It is for a process that passes on the
 	// checkpoints of many, since a comparison takes up to a gigabyte of memory for the largest trees.
 	Unverified bool
 }

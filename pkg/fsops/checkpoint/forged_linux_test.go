@@ -87,7 +87,8 @@ func TestScanIsBoundedByWhatItTakes(t *testing.T) {
 	}
 }
 
-// The content of a file may be that of a directory's object: what is in the directory stays all the same.
+// The content of a file may be that of a directory's object, which may be larger than that of a file: what is in the directory
+// stays all the same, and the file comes back.
 func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 	root, s := openForForgery(t)
 	put := func(name, text string) {
@@ -103,6 +104,9 @@ func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 		return c
 	}
 	put("d/f", "what is in the directory")
+	for n := range 20_000 {
+		put(fmt.Sprintf("d/file-%d", n), fmt.Sprint(n))
+	}
 	first := create()
 	m, err := s.manifest(first.ID)
 	if err != nil {
@@ -113,8 +117,8 @@ func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 		t.Fatalf("%+v, %v", top, err)
 	}
 	text, err := s.objects.DirText(top[0].Hash)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(text) <= object.WholeSize {
+		t.Fatal(len(text), err)
 	}
 	put("e", string(text)) // after d in its directory, so that it is seen before what is in d
 	second := create()
@@ -122,8 +126,14 @@ func TestFileThatIsLikeADirectorysObjectHidesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	put("d/f", "changed")
+	put("e", "changed")
 	if done, err := s.Restore(t.Context(), second.ID, RestoreOptions{}); err != nil {
 		t.Errorf("%+v, %v", done, err)
+	}
+	for name, want := range map[string]string{"d/f": "what is in the directory", "e": string(text)} {
+		if now, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(now) != want {
+			t.Errorf("%s has %.99q, %v", name, now, err)
+		}
 	}
 }
 

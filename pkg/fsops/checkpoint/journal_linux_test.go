@@ -3,12 +3,17 @@ package checkpoint
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 const someID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -147,4 +152,78 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("it has %d paths, and the reason %q", len(j.Paths), j.Why)
 		}
 	})
+}
+
+// A Populate that was killed is completed with what is protected in the tree, which was not there before, or undone. Only in
+// the first case the tree counts as populated.
+func TestKilledPopulateIsCompletedOrUndone(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("damaged %v", damaged), func(t *testing.T) {
+			root, s := openForForgery(t)
+			s.opts.Protected = func(path string) error { return errors.New("it is protected") }
+			hook := filepath.Join(root, "hook")
+			text := strings.Repeat("1", object.WholeSize+1)
+			if err := os.WriteFile(hook, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c, before := killedPopulate(t, s, hook)
+			if damaged {
+				if err := os.RemoveAll(s.path(objectsDir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			next, err := Open(s.dir, root, s.opts)
+			if err == nil {
+				err = next.Recover(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := os.ReadFile(hook)
+			if damaged != errors.Is(err, fs.ErrNotExist) || !damaged && string(now) != text {
+				t.Errorf("the hook has %d bytes, %v", len(now), err)
+			}
+			if err := os.WriteFile(filepath.Join(root, "later"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := unix.EEXIST
+			if damaged {
+				want = unix.ENOTEMPTY
+			}
+			if _, err := next.Populate(t.Context(), c); !errors.Is(err, want) {
+				t.Errorf("once more: %v, want %v", err, want)
+			}
+			if _, err := next.Restore(t.Context(), before, RestoreOptions{}); !errors.Is(err, ErrIncomplete) {
+				t.Errorf("what is protected does not count any more: %v", err)
+			}
+		})
+	}
+}
+
+// killedPopulate leaves what a process leaves that is killed when it begins to populate a tree from a checkpoint with this file.
+func killedPopulate(t *testing.T, s *Store, file string) (target, before ID) {
+	t.Helper()
+	c, err := s.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := s.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJournal(c.ID, empty.ID, nil, newToken())
+	j.Populate = true
+	unlock, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if err := s.writeJournal(j); err != nil {
+		t.Fatal(err)
+	}
+	return c.ID, empty.ID
 }

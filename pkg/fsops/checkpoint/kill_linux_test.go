@@ -115,26 +115,33 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 		}
 		states[name] = g.look()
 	}
-	cut := 0
-	var recovery time.Duration // how long one takes
+	cut, recoveriesCut := 0, 0
+	var recovery time.Duration // how long one takes that has something to do
 	n, began := 0, time.Now()
 	for ; isFull() && n < allKills || !isFull() && (n < fewKills || n < manyKills && time.Since(began) < killTime); n++ {
-		noted := killVictim(t, dir, 2, 0)
-		if recovery > 0 && rand.N(3) == 0 {
+		restore := 3
+		if n%4 == 0 {
+			restore = 2 // before which there is a checkpoint
+		}
+		noted := killVictim(t, dir, restore, 0)
+		if isCutOff(dir) && recovery > 0 && rand.N(2) == 0 {
 			killVictim(t, dir, 0, rand.N(recovery))
+			if isCutOff(dir) {
+				recoveriesCut++
+			}
 		}
 		s, err := checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Interrupted() {
-			cut++
-		}
-		recovers := time.Now()
+		cutOff, recovers := s.Interrupted(), time.Now()
 		if err := s.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		recovery = time.Since(recovers)
+		if cutOff {
+			cut++
+			recovery = time.Since(recovers)
+		}
 		wantNoted(t, g.root, s, noted)
 		now := g.look()
 		delete(now, note)
@@ -147,9 +154,15 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 			}
 		}
 	}
-	if cut < n/20 {
-		t.Errorf("only %d of %d restores were cut off", cut, n)
+	if cut < n/20 || recoveriesCut == 0 {
+		t.Errorf("of %d restores, only %d were cut off, and %d of their recoveries", n, cut, recoveriesCut)
 	}
+}
+
+// isCutOff reports whether a restore has not come to its end.
+func isCutOff(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, "store", "journal"))
+	return err == nil
 }
 
 // wantNoted expects what a victim has noted last in the tree, or in a checkpoint.

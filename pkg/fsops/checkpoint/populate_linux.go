@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Populate makes an empty tree what it was in a checkpoint, with what Options.Protected names. A tree that is not empty
-// is EEXIST if Populate has made it of this checkpoint, whatever has changed since, and else ENOTEMPTY. Otherwise it is as Restore, but for Restored.Before, which is of nothing, and it does not wait for the disk:
-// as with any copy, a crash of the machine may lose some of it.
+// Populate makes an empty tree what it was in a checkpoint, with what Options.Protected names. For a tree that
+// Populate has filled before, whatever has changed since, the error is EEXIST; for another one that is not empty, ENOTEMPTY.
+// All else is as for Restore, but for Restored.Before, which is of nothing. It does not wait for the disk: as with any
+// copy, a crash of the machine may lose some of it.
 func (s *Store) Populate(ctx context.Context, id ID) (Restored, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -27,32 +28,31 @@ func (s *Store) Populate(ctx context.Context, id ID) (Restored, error) {
 }
 
 func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
+	if s.isPopulated() {
+		return Restored{}, &os.PathError{Op: "populate", Path: s.root, Err: unix.EEXIST}
+	}
 	if err := s.mustBeEmpty(); err != nil {
-		if errors.Is(err, unix.ENOTEMPTY) && s.isPopulatedFrom(id) {
-			err = &os.PathError{Op: "populate", Path: s.root, Err: unix.EEXIST}
-		}
 		return Restored{}, err
 	}
-	if err := s.writeFile(populatedFile, []byte(id)); err != nil { // now: Recover may have to complete it
-		return Restored{}, err
-	}
-	open := *s // nothing is there to be protected
-	open.opts.Protected, open.fresh = nil, true
-	done, err := open.restore(ctx, id, nil)
+	done, err := s.unprotected().restore(ctx, id, nil)
 	if done.Before.ID != "" && done.Before.ID != id {
 		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}
 	}
-	if err != nil {
-		err = errors.Join(err, s.remove(populatedFile))
-	}
 	return done, err
 }
 
-// isPopulatedFrom reports whether the latest Populate was of a checkpoint, and made all of it.
-func (s *Store) isPopulatedFrom(id ID) bool {
-	text, err := s.readFile(populatedFile, int64(len(id)))
-	return err == nil && ID(text) == id
+// unprotected returns the store for a tree that was empty: nothing is there to be protected.
+func (s *Store) unprotected() *Store {
+	open := *s
+	open.opts.Protected, open.fresh = nil, true
+	return &open
+}
+
+// isPopulated reports whether Populate has made the tree what it was in a checkpoint. That is noted before its journal ends.
+func (s *Store) isPopulated() bool {
+	_, err := os.Lstat(s.path(populatedFile))
+	return err == nil
 }
 
 // mustBeEmpty returns an error if there is anything in the tree but the store.

@@ -53,6 +53,9 @@ func (s *Store) Recover(ctx context.Context) error {
 	case j == nil:
 		return nil
 	}
+	if j.Populate {
+		s = s.unprotected()
+	}
 	return s.bringTo(ctx, j, errCutOff, j.Target, j.Before)
 }
 
@@ -81,6 +84,7 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
 	if err != nil {
 		return err
 	}
+	r.populates = j.Populate && id == j.Target
 	objects, present, done, err := s.look(ctx, r.exclude)
 	if err != nil {
 		return err

@@ -59,6 +59,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 	if err != nil {
 		return done, err
 	}
+	r.populates = s.fresh
 	if len(r.scope) > 0 { // one of everything needs no earlier one to be complete
 		if err := s.mustBeDecided(); err != nil {
 			return done, err
@@ -75,7 +76,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 			// The next checkpoint has to read all files and objects. Then it stores again what is damaged.
 			_ = s.remove(indexFile)
 		}
-		return done, err
+		return Restored{}, errors.Join(err, s.remove(manifestFile(done.Before.ID))) // nothing will have changed
 	}
 	if len(r.unstored) > 0 {
 		// Somebody has removed objects that the index says are there.
@@ -93,6 +94,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		return done, err
 	}
 	j := newJournal(id, done.Before.ID, paths, r.token)
+	j.Populate = s.fresh
 	if err := s.writeJournal(j); err != nil {
 		return done, errors.Join(err, s.endJournal())
 	}
@@ -118,11 +120,13 @@ func (s *Store) undo(j *journal, why error) error {
 
 // A restorer carries out one restore.
 type restorer struct {
-	s       *Store
-	target  *manifest
-	scope   scope
-	exclude omitted
-	token   string
+	s         *Store
+	id        ID // of the target
+	target    *manifest
+	populates bool // see Store.Populate
+	scope     scope
+	exclude   omitted
+	token     string
 
 	// objects has the directories of the target, and of what is there now, in present.
 	objects *object.Store
@@ -169,7 +173,7 @@ func (s *Store) newRestorer(id ID, paths []string, token string) (*restorer, err
 	if err != nil {
 		return nil, err
 	}
-	r := &restorer{s: s, target: target, scope: in, token: token}
+	r := &restorer{s: s, id: id, target: target, scope: in, token: token}
 	r.since, r.arrived = s.newerSince(id, target)
 	if r.exclude, err = omit(target.Exclude, token); err != nil {
 		return nil, err
@@ -294,6 +298,11 @@ func (r *restorer) findUnkept(ctx context.Context, before ID) error {
 func (r *restorer) complete() error {
 	if err := r.run(); err != nil {
 		return err
+	}
+	if r.populates && len(r.kept) == 0 {
+		if err := r.s.writeFile(populatedFile, []byte(r.id)); err != nil {
+			return err
+		}
 	}
 	if err := r.s.endJournal(); err != nil {
 		return fmt.Errorf("%w: all is restored, but the store cannot forget that it was under way: %w", ErrUnfinished, err)

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -269,8 +270,9 @@ func (r *restorer) replace(parent int, path, name string, ea, eb *tree.Entry) er
 
 // swap gives a staged file the name of one that goes. It was made from an entry, or has further names if that is nil.
 func (r *restorer) swap(parent int, staged, name string, present, made *tree.Entry) error {
-	ours, err := inodeOf(parent, staged)
+	ours, err := hold(parent, staged)
 	if err == nil {
+		defer ours.release()
 		err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
 	}
 	if err != nil {
@@ -282,18 +284,19 @@ func (r *restorer) swap(parent int, staged, name string, present, made *tree.Ent
 	return unix.Unlinkat(parent, staged, 0)
 }
 
-// swapBack gives the file that is called staged its name again, which the one with the inode ours has: that was made from
-// an entry, or has further names if that is nil. Others may put files there meanwhile: the last one stays. Whoever writes to
-// a file that has the name only for a moment must not lose that: what is not as it was before stays as well, called staged.
-func swapBack(parent int, staged, name string, ours uint64, made *tree.Entry) error {
-	was, bothStay := map[uint64]Hash{}, false // what those that had the name were before
+// swapBack gives the file that is called staged its name again, which ours has: that was made from an entry, or has further
+// names if that is nil. Others may put files there meanwhile: the last one stays. Whoever writes to a file that has the name
+// only for a moment must not lose that: what is not as it was before stays as well, called staged.
+func swapBack(parent int, staged, name string, ours held, made *tree.Entry) error {
+	was, bothStay := map[inodeID]Hash{}, false // what those that had the name were before
 	if made != nil {
-		was[ours] = made.Hash
+		was[ours.id] = made.Hash
 	}
-	for range swapTries {
-		back, err := inodeOf(parent, staged)
+	for began, n := time.Now(), 0; n < swapTries && (n == 0 || time.Since(began) < swapTime); n++ {
+		back, err := hold(parent, staged)
 		if err == nil {
-			was[back] = contentOf(parent, staged)
+			defer back.release() // at the end: until then, no other file gets its inode
+			was[back.id] = contentOf(parent, staged)
 			err = rename(parent, staged, name, unix.RENAME_EXCHANGE)
 		}
 		if errors.Is(err, unix.ENOENT) { // the name has been removed meanwhile
@@ -302,17 +305,19 @@ func swapBack(parent int, staged, name string, ours uint64, made *tree.Entry) er
 		if err != nil {
 			return fmt.Errorf("it is called %s now: %w", staged, err)
 		}
-		now, err := inodeOf(parent, staged)
+		now, err := hold(parent, staged)
 		if err != nil {
 			return err
 		}
-		before, known := was[now]
+		now.release()
+		before, known := was[now.id]
+		isOurs := now.id == ours.id
 		// What cannot be read is not known to be the same, unless it is ours.
-		same := known && contentOf(parent, staged) == before && (now == ours || before != Hash{})
+		same := known && contentOf(parent, staged) == before && (isOurs || before != Hash{})
 		switch {
-		case same && !bothStay || now == ours && made == nil:
+		case same && !bothStay || isOurs && made == nil:
 			return unix.Unlinkat(parent, staged, 0)
-		case known && now != ours:
+		case known && !isOurs:
 			return fmt.Errorf("it was written to meanwhile, and what it was before is called %s now", staged)
 		case known:
 			bothStay = true
@@ -331,14 +336,32 @@ func contentOf(parent int, name string) Hash {
 	return h
 }
 
-// swapTries bounds how often others may get in between.
-const swapTries = 1000
+// swapTries bounds how often others may get in between, and swapTime for how long after the first time.
+const (
+	swapTries = 100
+	swapTime  = 2 * time.Second
+)
 
-func inodeOf(parent int, name string) (uint64, error) {
-	var st unix.Statx_t
-	err := statx(parent, name, &st)
-	return st.Ino, err
+// held is a file whose inode no other file gets until it is released.
+type held struct {
+	fd int
+	id inodeID
 }
+
+func hold(parent int, name string) (held, error) {
+	fd, err := openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return held{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return held{}, err
+	}
+	return held{fd, inodeID{st.Dev, st.Ino}}, nil
+}
+
+func (h held) release() { unix.Close(h.fd) }
 
 // rename renames a file in its directory.
 func rename(dir int, from, to string, flags uint) error {

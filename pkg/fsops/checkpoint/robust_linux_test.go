@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,13 +142,16 @@ func TestRestoresAtOnceEndInOneState(t *testing.T) {
 		sow(t, root, states[name])
 		ids[name] = create(t, s).ID
 	}
+	var changed atomic.Int64
 	for range 5 {
 		var all sync.WaitGroup
 		for _, id := range ids {
 			all.Go(func() {
-				if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{}); err != nil {
+				done, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{})
+				if err != nil {
 					t.Error(err)
 				}
+				changed.Add(done.Changed)
 			})
 			all.Go(func() {
 				if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); err != nil {
@@ -160,6 +164,9 @@ func TestRestoresAtOnceEndInOneState(t *testing.T) {
 		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 			t.Fatalf("it is neither: %s", one)
 		}
+	}
+	if changed.Load() == 0 {
+		t.Error("no restore has changed anything")
 	}
 }
 

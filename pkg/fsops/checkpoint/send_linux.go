@@ -116,8 +116,8 @@ func (x *Sender) batch(send func([]Part) error) *batch {
 }
 
 // Objects sends objects of the checkpoint, in this order. The parts are valid until send returns. An object that is not
-// the checkpoint's is [ErrNotFound]. One that the store lacks, or that is not as it was stored, is [ErrCorrupt]; its content
-// is not compared with the hash, which the receiver does.
+// the checkpoint's is [ErrNotFound]. One that the store lacks, or that is cut off, is [ErrCorrupt]. Content is not compared
+// with its hash: the receiver does that.
 func (x *Sender) Objects(ctx context.Context, objects []Hash, send func([]Part) error) error {
 	defer x.release()
 	b := x.batch(send)

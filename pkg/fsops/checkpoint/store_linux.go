@@ -64,7 +64,7 @@ const (
 	indexFile    = "index"
 	arrivalsFile = "arrivals"
 	journalFile  = "journal"
-	// populatedFile has the id of the checkpoint that the tree was populated from.
+	// populatedFile is there if the tree was populated, and has the checkpoint's id.
 	populatedFile = "populated"
 	// unfinishedFile is the journal of a restore that was given up.
 	unfinishedFile = "unfinished"

@@ -23,7 +23,7 @@ import (
 
 const strangerVariable = "PODAGENT_CHECKPOINT_STRANGER"
 
-// actAsStranger makes and restores a checkpoint of a tree with files of others, and prints what it lacks.
+// actAsStranger makes, compares and restores a checkpoint of a tree with files of others, and prints what it lacks.
 func actAsStranger(dir string) error {
 	ctx, tree := context.Background(), filepath.Join(dir, "tree")
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), tree, checkpoint.Options{})
@@ -38,8 +38,17 @@ func actAsStranger(dir string) error {
 		fmt.Println("left out", l.Path, l.Why)
 	}
 	closed := filepath.Join(tree, "closed")
-	err = errors.Join(os.Remove(filepath.Join(tree, "theirs")), os.Remove(filepath.Join(tree, "tool")), os.WriteFile(closed, nil, 0))
+	err = errors.Join(os.Remove(filepath.Join(tree, "theirs")), os.Remove(filepath.Join(tree, "tool")), os.WriteFile(closed, nil, 0), os.Chmod(filepath.Join(tree, "own"), 0))
 	if err != nil {
+		return err
+	}
+	for d, err := range s.Diff(ctx, c.ID, "", checkpoint.DiffOptions{}) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(d.How, d.Path, d.NoDiff)
+	}
+	if err := os.Chmod(filepath.Join(tree, "own"), 0o755); err != nil {
 		return err
 	}
 	done, err := s.Restore(ctx, c.ID, checkpoint.RestoreOptions{})
@@ -52,7 +61,7 @@ func actAsStranger(dir string) error {
 	return nil
 }
 
-// Who is not root can neither read nor own what is others'. A checkpoint and a restore say so.
+// Who is not root can neither read nor own what is others'. A checkpoint, a diff and a restore say so.
 func TestFilesOfOthersAreNamed(t *testing.T) {
 	const uid = 65534
 	dir, err := os.MkdirTemp("", "checkpoint-")
@@ -61,10 +70,10 @@ func TestFilesOfOthersAreNamed(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	root := filepath.Join(dir, "tree")
-	sow(t, root, map[string]string{"theirs": "1", "tool": "1", "secret": "1", "hidden/x": "1"})
+	sow(t, root, map[string]string{"theirs": "1", "tool": "1", "secret": "1", "hidden/x": "1", "own/x": "1"})
 	err = errors.Join(
 		os.Chmod(filepath.Join(root, "tool"), 0o755|fs.ModeSetuid), os.Chmod(filepath.Join(root, "secret"), 0o600), os.Chmod(filepath.Join(root, "hidden"), 0o700),
-		os.Chown(root, uid, uid), os.Chown(dir, uid, uid), os.Chmod(dir, 0o755),
+		os.Chown(root, uid, uid), os.Chown(dir, uid, uid), os.Chmod(dir, 0o755), os.Chown(filepath.Join(root, "own"), uid, uid),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +88,12 @@ func TestFilesOfOthersAreNamed(t *testing.T) {
 	}
 	want := `left out hidden permission denied
 left out secret permission denied
+removed theirs 
+removed tool 
+unreadable closed permission denied
+unreadable hidden permission denied
+unreadable own permission denied
+unreadable secret permission denied
 kept closed permission denied
 kept theirs it cannot belong to 0:0: operation not permitted
 kept tool it cannot belong to 0:0: operation not permitted

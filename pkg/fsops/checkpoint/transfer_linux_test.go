@@ -86,11 +86,13 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(other, "later"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := to.Populate(t.Context(), c.ID); !errors.Is(err, unix.EEXIST) {
-				t.Errorf("a second time: %v", err)
+			for _, id := range []checkpoint.ID{c.ID, create(t, to).ID} {
+				if _, err := to.Populate(t.Context(), id); !errors.Is(err, unix.EEXIST) {
+					t.Errorf("a second time: %v", err)
+				}
 			}
-			if _, err := to.Populate(t.Context(), create(t, to).ID); !errors.Is(err, unix.ENOTEMPTY) {
-				t.Errorf("with another checkpoint: %v", err)
+			if _, err := from.Populate(t.Context(), c.ID); !errors.Is(err, unix.ENOTEMPTY) {
+				t.Errorf("a tree that was never populated: %v", err)
 			}
 		})
 	}

@@ -310,6 +310,8 @@ const (
 	DifferenceKind_DIFFERENCE_KIND_RETYPED DifferenceKind = 4
 	// Its mode, owner or time differs.
 	DifferenceKind_DIFFERENCE_KIND_CHANGED DifferenceKind = 5
+	// It is there, and could not be read, so that it may differ. no_text says why.
+	DifferenceKind_DIFFERENCE_KIND_UNREADABLE DifferenceKind = 6
 )
 
 // Enum value maps for DifferenceKind.
@@ -321,6 +323,7 @@ var (
 		3: "DIFFERENCE_KIND_MODIFIED",
 		4: "DIFFERENCE_KIND_RETYPED",
 		5: "DIFFERENCE_KIND_CHANGED",
+		6: "DIFFERENCE_KIND_UNREADABLE",
 	}
 	DifferenceKind_value = map[string]int32{
 		"DIFFERENCE_KIND_UNSPECIFIED": 0,
@@ -329,6 +332,7 @@ var (
 		"DIFFERENCE_KIND_MODIFIED":    3,
 		"DIFFERENCE_KIND_RETYPED":     4,
 		"DIFFERENCE_KIND_CHANGED":     5,
+		"DIFFERENCE_KIND_UNREADABLE":  6,
 	}
 )
 
@@ -11353,14 +11357,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\vEnforcement\x12\x1b\n" +
 	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +
-	"\x11ENFORCEMENT_MOUNT\x10\x02*\xc1\x01\n" +
+	"\x11ENFORCEMENT_MOUNT\x10\x02*\xe1\x01\n" +
 	"\x0eDifferenceKind\x12\x1f\n" +
 	"\x1bDIFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DIFFERENCE_KIND_ADDED\x10\x01\x12\x1b\n" +
 	"\x17DIFFERENCE_KIND_REMOVED\x10\x02\x12\x1c\n" +
 	"\x18DIFFERENCE_KIND_MODIFIED\x10\x03\x12\x1b\n" +
 	"\x17DIFFERENCE_KIND_RETYPED\x10\x04\x12\x1b\n" +
-	"\x17DIFFERENCE_KIND_CHANGED\x10\x05*r\n" +
+	"\x17DIFFERENCE_KIND_CHANGED\x10\x05\x12\x1e\n" +
+	"\x1aDIFFERENCE_KIND_UNREADABLE\x10\x06*r\n" +
 	"\x12CheckpointEncoding\x12#\n" +
 	"\x1fCHECKPOINT_ENCODING_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CHECKPOINT_ENCODING_RAW\x10\x01\x12\x1a\n" +

@@ -54,11 +54,12 @@ func pathsToProto(list []string, more int64) (paths [][]byte, others int64) {
 }
 
 var differenceKinds = map[string]pb.DifferenceKind{
-	checkpoint.Added:    pb.DifferenceKind_DIFFERENCE_KIND_ADDED,
-	checkpoint.Removed:  pb.DifferenceKind_DIFFERENCE_KIND_REMOVED,
-	checkpoint.Modified: pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED,
-	checkpoint.Retyped:  pb.DifferenceKind_DIFFERENCE_KIND_RETYPED,
-	checkpoint.Changed:  pb.DifferenceKind_DIFFERENCE_KIND_CHANGED,
+	checkpoint.Added:      pb.DifferenceKind_DIFFERENCE_KIND_ADDED,
+	checkpoint.Removed:    pb.DifferenceKind_DIFFERENCE_KIND_REMOVED,
+	checkpoint.Modified:   pb.DifferenceKind_DIFFERENCE_KIND_MODIFIED,
+	checkpoint.Retyped:    pb.DifferenceKind_DIFFERENCE_KIND_RETYPED,
+	checkpoint.Changed:    pb.DifferenceKind_DIFFERENCE_KIND_CHANGED,
+	checkpoint.Unreadable: pb.DifferenceKind_DIFFERENCE_KIND_UNREADABLE,
 }
 
 func differenceToProto(d checkpoint.Difference) *pb.Difference {

@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -20,6 +22,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // A middleman passes on the calls of an agent's transfers, and does what a test wants between the answers.
@@ -214,6 +217,20 @@ func TestCopyIsTriedAgain(t *testing.T) {
 				t.Errorf("there is %v, %v", list, err)
 			}
 		})
+	}
+}
+
+// Only the agent that the files are for can say that it has them.
+func TestSourceCannotSayThatTheWorkdirIsPopulated(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EEXIST, syscall.ENOTEMPTY} {
+		c := toBeCopied(t)
+		from := &middleman{exported: func(context.Context, int64, *pb.ExportCheckpointResponse) error {
+			return wire.ToStatus(&fs.PathError{Op: "populate", Path: "workdir", Err: errno})
+		}}
+		to := dial(t, podapi.DialOptions{Dial: unixDialer(c.to)})
+		if _, err := from.between(t, c.from).CopyCheckpoint(t.Context(), c.id, to, podapi.CopyOptions{Populate: true}); !errors.Is(err, podapi.ErrProtocol) || errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
 	}
 }
 

@@ -39,7 +39,11 @@ func programMappings(smaps io.Reader) (list []mapping) {
 		if start, end, ok := bytes.Cut(fields[0], []byte("-")); ok {
 			now = mapping{address(start), address(end)}
 			file = now.start > 0 && len(fields) >= 6 && fields[5][0] == '/' && fields[1][1] == '-' && now.start < now.end
-		} else if file && string(fields[0]) == "Anonymous:" && string(fields[1]) == "0" {
+			continue
+		}
+		if name, amount := string(fields[0]), string(fields[1]); file && name == "Anonymous:" {
+			file = amount == "0"
+		} else if file && name == "Swap:" && amount == "0" { // which comes after Anonymous
 			list = append(list, now)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 const (
 	// MaxDir is how many bytes the object of a directory has at most.
 	MaxDir = 1 << 28
-	// WholeSize is the size up to which content is read at once, and compressed.
+	// WholeSize is the size up to which content without holes is read at once, and is in a pack.
 	WholeSize = 1 << 20
 )
 
@@ -59,6 +59,7 @@ func (c *Coder) decode(h Hash, text []byte, how Encoding, limit int64) (content 
 	return content, nil
 }
 
+// Damaged returns the error of an object that is not what its hash says. It is [ErrCorrupt].
 func Damaged(h Hash) error { return fmt.Errorf("%w: object %s is not what it was", ErrCorrupt, h) }
 
 func grow(b []byte, n int64) []byte {

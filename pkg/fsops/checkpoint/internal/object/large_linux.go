@@ -50,7 +50,7 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 	c := o.Coder()
 	defer o.Release(c)
 	if _, ok, err := o.packs.find(h); ok || err != nil {
-		content, err := o.Read(c, h, WholeSize)
+		content, err := o.Read(c, h, MaxDir)
 		if err == nil {
 			_, err = w.Write(content)
 		}
@@ -105,10 +105,10 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 func (o *Store) fillPacked(to *os.File, h Hash, at place) error {
 	c := o.Coder()
 	defer o.Release(c)
-	if err := o.readPacked(c, h, at, WholeSize); err != nil {
+	if err := o.readPacked(c, h, at, MaxDir); err != nil {
 		return err
 	}
-	content, err := c.decode(h, c.packed, at.how, WholeSize)
+	content, err := c.decode(h, c.packed, at.how, MaxDir)
 	if err == nil {
 		_, err = to.Write(content)
 	}

@@ -1,8 +1,9 @@
 // Package object stores content under its hash.
 //
-// A [Store] has what checkpoints consist of: the content of files, and directories as package tree writes them. An object of
-// up to [WholeSize] is in a pack, a file with many objects, and compressed if that pays. A larger one has a file of its own, whose name is its hash,
-// and shares blocks with the file that it was copied from where the file system can do that.
+// A [Store] has what checkpoints consist of: the content of files, and directories as package tree writes them. Directories,
+// and content of up to [WholeSize] without holes, are in packs: files with many objects. Larger content, and content with
+// holes, has a file of its own, whose name is its hash. Without holes, it shares blocks with the file that it was copied
+// from, where the file system can do that.
 //
 // Whoever can write to the tree may be able to write to the store. So what is read is compared with its hash, and what is
 // opened, counted or removed may be anything: a link, a socket, a directory, or too much.

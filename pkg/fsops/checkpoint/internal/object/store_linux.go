@@ -174,7 +174,7 @@ func (o *Store) free() (int64, error) {
 // Temporary returns a path, which nobody can foresee, for a new file that gets its place when it is whole.
 func (o *Store) Temporary() string { return filepath.Join(o.tmp, rand.Text()) }
 
-// Damaged returns the error of an object that is not what its hash says. It is [ErrCorrupt].
+// missing returns the error of an object that cannot be opened or read: [ErrCorrupt] if it is gone or damaged.
 func missing(h Hash, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
