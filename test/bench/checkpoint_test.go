@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -142,9 +143,9 @@ func newGrove(b *testing.B, planted string) *grove {
 	return g
 }
 
-// empty gives the sandbox's room back.
+// empty gives the room of the sandbox's files and checkpoints back.
 func (g *grove) empty(ctx context.Context) error {
-	return emptyFiles(ctx, filepath.Dir(g.Workdir))
+	return errors.Join(emptyFiles(ctx, g.Workdir), emptyFiles(ctx, filepath.Join(filepath.Dir(g.Workdir), "checkpoints")))
 }
 
 // side is a side that does something once after each change, so that all sides of a row see the same ones.

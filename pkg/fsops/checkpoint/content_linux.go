@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
@@ -99,7 +99,7 @@ func (s *Store) present(path string, e *tree.Entry, limit int64) ([]byte, error)
 	}
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && Hash(sha256.Sum256(content)) != e.Hash {
+	if err == nil && object.Sum(content) != e.Hash {
 		err = errMoved
 	}
 	return content, err

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
@@ -54,12 +55,12 @@ func (m *manifest) encode() ([]byte, ID, error) {
 	if err == nil && len(text) > maxManifestSize {
 		err = fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, maxManifestSize)
 	}
-	return text, ID(Hash(sha256.Sum256(text)).String()), err
+	return text, ID(object.Sum(text).String()), err
 }
 
 // decodeManifest reads the text of the manifest with this ID.
 func decodeManifest(id ID, text []byte) (*manifest, error) {
-	if Hash(sha256.Sum256(text)).String() != string(id) {
+	if object.Sum(text).String() != string(id) {
 		return nil, fmt.Errorf("%w: its manifest is not the one that was written", ErrCorrupt)
 	}
 	m := new(manifest)

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -327,7 +326,7 @@ func (r *restorer) keep(path string, why error) {
 	r.note(path, why.Error())
 }
 
-func pathKey(path string) Hash { return sha256.Sum256([]byte(path)) }
+func pathKey(path string) Hash { return object.Sum([]byte(path)) }
 
 func (r *restorer) isKept(path string) bool { return r.keptPaths[pathKey(path)] }
 

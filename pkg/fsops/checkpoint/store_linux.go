@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -261,7 +260,7 @@ func (s *Store) readIndex() (*index, bool) {
 	text, err := s.readFile(indexFile, maxIndexSize)
 	if err == nil {
 		if x, err := decodeIndex(text); err == nil && x.boot == s.opts.Boot {
-			if Hash(sha256.Sum256(text)) != *s.index { // who can write to the store could have files taken for others
+			if object.Sum(text) != *s.index { // who can write to the store could have files taken for others
 				x = new(index)
 			}
 			return x, true
@@ -275,7 +274,7 @@ func (s *Store) readIndex() (*index, bool) {
 func (s *Store) writeIndex(x *index) {
 	text := x.encode()
 	if s.writeFile(indexFile, text) == nil {
-		*s.index = sha256.Sum256(text)
+		*s.index = object.Sum(text)
 	}
 }
 

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"hash"
 
@@ -43,7 +42,7 @@ func newVerifier(id ID, text []byte) (*verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{walk: tree.NewWalk(), due: map[Hash]due{}, sum: sha256.New()}
+	v := &verifier{walk: tree.NewWalk(), due: map[Hash]due{}, sum: object.NewSum()}
 	if err := v.walk.Begin(m.root().Hash); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package object
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/klauspost/compress/s2"
@@ -31,7 +30,7 @@ func (c *Coder) Buffer(n int64) []byte {
 // its hash says, the error is ErrCorrupt.
 func (c *Coder) Decode(h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
 	content, err = c.decode(h, text, how, limit)
-	if err == nil && Hash(sha256.Sum256(content)) != h {
+	if err == nil && Sum(content) != h {
 		err = Damaged(h)
 	}
 	if err != nil {

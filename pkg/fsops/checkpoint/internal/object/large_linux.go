@@ -1,7 +1,6 @@
 package object
 
 import (
-	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -61,7 +60,7 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 		return err
 	}
 	defer file.Close()
-	sum := sha256.New()
+	sum := NewSum()
 	n, err := io.CopyBuffer(io.MultiWriter(sum, w), io.LimitReader(file, size), c.Buffer(CopySize))
 	if err == nil && (n != size || Hash(sum.Sum(nil)) != h) {
 		err = Damaged(h)
@@ -91,7 +90,7 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 	}
 	c := o.Coder()
 	defer o.Release(c)
-	sum := sha256.New()
+	sum := NewSum()
 	if _, err := io.CopyBuffer(sum, io.NewSectionReader(to, 0, size), c.Buffer(CopySize)); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package object
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"hash"
 	"io"
@@ -23,7 +22,7 @@ type Spool struct {
 
 // Spool begins a new object. The caller commits or discards it.
 func (o *Store) Spool(ctx context.Context) (*Spool, error) {
-	s := &Spool{ctx: ctx, o: o, sum: sha256.New()}
+	s := &Spool{ctx: ctx, o: o, sum: NewSum()}
 	if o.hashOnly {
 		return s, nil
 	}

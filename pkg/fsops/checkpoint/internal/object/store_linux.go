@@ -3,7 +3,6 @@ package object
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +118,7 @@ func (o *Store) hasPacked(h Hash) (bool, error) {
 
 // Put stores content of up to WholeSize, or a directory. It is there for other processes once it is sealed.
 func (o *Store) Put(content []byte) (Hash, error) {
-	h := Hash(sha256.Sum256(content))
+	h := Sum(content)
 	if o.hashOnly {
 		return h, nil
 	}

@@ -2,7 +2,6 @@ package object
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"hash"
 	"io"
@@ -82,7 +81,7 @@ type Incoming struct {
 // Incoming begins an object that arrives. The caller commits or discards it.
 func (o *Store) Incoming() (*Incoming, error) {
 	file, err := os.OpenFile(o.Temporary(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	return &Incoming{o: o, file: file, sum: sha256.New()}, err
+	return &Incoming{o: o, file: file, sum: NewSum()}, err
 }
 
 // Add adds what has arrived of it. It fails with [ErrNoRoom] if the store has no room for that.
