@@ -129,6 +129,9 @@ func plain(err error) error {
 	return errno
 }
 
+// errStops is why a connection ends that is open when the agent stops.
+var errStops = fmt.Errorf("the agent stops: %w", wire.ErrUnavailable)
+
 // reset closes a socket so that the server sees a reset and not an end.
 func reset(socket *net.TCPConn) {
 	_ = socket.SetLinger(0)
@@ -141,7 +144,7 @@ func (a *Agent) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn
 	defer running.Wait()
 	received, sent, delivered := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { received <- t.Receive() }() // the end of the call ends it
-	running.Go(func() { sent <- sendSocket(t, socket) })
+	running.Go(func() { sent <- a.sendSocket(t, socket) })
 	running.Go(func() { delivered <- t.Deliver(socket) })
 	err := a.awaitClose(ctx, t, socket, received, sent, delivered)
 	if err != nil {
@@ -170,7 +173,7 @@ func (a *Agent) awaitClose(ctx context.Context, t *tunnel.Tunnel, socket *net.TC
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-a.stopping:
-			return fmt.Errorf("the agent stops: %w", wire.ErrUnavailable)
+			return errStops
 		case err := <-received:
 			if err != nil {
 				return cut(err)
@@ -225,7 +228,7 @@ func (discarded) CloseWrite() error           { return nil }
 // sendSocket sends the server's bytes and its end. When the caller has closed, it discards
 // them: a server that writes before it reads must not get stuck, or it would never read
 // the bytes that the caller has sent.
-func sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
+func (a *Agent) sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return err
@@ -233,7 +236,12 @@ func sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
 	err = t.Send(func(most int) ([]byte, error) { return readSocket(raw, most) })
 	switch err {
 	case nil:
-		return t.End()
+		select {
+		case <-a.stopping: // which has ended the server: it did not end its side by itself
+			return errStops
+		default:
+			return t.End()
+		}
 	case tunnel.ErrEnded:
 		_, err = io.Copy(io.Discard, socket)
 	}

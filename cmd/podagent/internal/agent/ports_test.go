@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/tunnel"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -139,5 +140,48 @@ func TestShutdownDoesNotWaitForConnections(t *testing.T) {
 		}
 	case <-ctx.Done():
 		t.Error("the connection outlives its agent")
+	}
+}
+
+// framesSent is a stream that notes what is sent.
+type framesSent struct {
+	tunnel.Stream
+	frames []tunnel.Frame
+}
+
+func (s *framesSent) Send(f tunnel.Frame) error {
+	s.frames = append(s.frames, f)
+	return nil
+}
+
+// A server that the agent ends when it stops has not ended its side of a connection.
+func TestServerThatEndsWithTheAgentCutsItsConnections(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		socket, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &Agent{stopping: make(chan struct{})}
+		if stops {
+			close(a.stopping)
+		}
+		server.Close()
+		stream := &framesSent{}
+		carrier := tunnel.New(stream, &tunnel.Budget{})
+		carrier.Allow(1)
+		err = a.sendSocket(carrier, socket.(*net.TCPConn))
+		if stops != errors.Is(err, wire.ErrUnavailable) || stops != (len(stream.frames) == 0) {
+			t.Errorf("stops: %v: %v, %+v", stops, err, stream.frames)
+		}
 	}
 }
