@@ -58,7 +58,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		g.side("git add and commit", peers.commit), g.side("restic backup", peers.backup)).limit("limit", checkpointLater)
 	compare(b, "checkpoints", "restore of 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.restore(b, first)),
 		g.side("git reset --hard", peers.reset)).limit("limit", checkpointRestore)
-	firstCheckpoints(b, planted) // now: with the names of all its trees in the kernel's cache, each lookup takes twice as long
+	firstCheckpoints(b, planted)
 	b.Run("fork", func(b *testing.B) { measureForks(b, planted) })
 	b.Run("small", smallCheckpoints)
 }

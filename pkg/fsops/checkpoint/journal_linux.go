@@ -16,7 +16,7 @@ type journal struct {
 	Paths  [][]byte `json:"paths,omitempty"`
 	// Token is in the names of all that the restore stages.
 	Token string `json:"token,omitempty"`
-	// Populate says that the tree was empty: nothing in it is protected yet.
+	// Populate says that Populate makes the tree. That may be forged: who recovers leaves what is protected as it is.
 	Populate bool `json:"populate,omitempty"`
 	// Why says why it was given up, if there was room to say so.
 	Why string `json:"why,omitempty"`

@@ -34,19 +34,14 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 	if err := s.mustBeEmpty(); err != nil {
 		return Restored{}, err
 	}
-	done, err := s.unprotected().restore(ctx, id, nil)
+	open := *s // nothing is there to be protected
+	open.opts.Protected, open.fresh = nil, true
+	done, err := open.restore(ctx, id, nil)
 	if done.Before.ID != "" && done.Before.ID != id {
 		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}
 	}
 	return done, err
-}
-
-// unprotected returns the store for a tree that was empty: nothing is there to be protected.
-func (s *Store) unprotected() *Store {
-	open := *s
-	open.opts.Protected, open.fresh = nil, true
-	return &open
 }
 
 // isPopulated reports whether Populate has made the tree what it was in a checkpoint. That is noted before its journal ends.

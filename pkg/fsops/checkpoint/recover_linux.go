@@ -53,9 +53,6 @@ func (s *Store) Recover(ctx context.Context) error {
 	case j == nil:
 		return nil
 	}
-	if j.Populate {
-		s = s.unprotected()
-	}
 	return s.bringTo(ctx, j, errCutOff, j.Target, j.Before)
 }
 
