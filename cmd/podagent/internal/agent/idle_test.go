@@ -73,11 +73,12 @@ func TestAgentThatIgnoresCommandsIsIdleBesideOne(t *testing.T) {
 }
 
 // leaveStray has an exec start a process that blurs its mark, and leaves its session, its
-// parents and its environment. It returns the pid when the exec has ended.
+// parents and its environment. It returns the pid when the exec has ended. The process blurs no more
+// than that: the end of a local sandbox, in a test of another package, would take what could be of any.
 func leaveStray(t *testing.T, a *Agent) int {
 	t.Helper()
 	const script = `mkfifo up
-setsid -f env -i bash -c 'ulimit -x 1000; ulimit -R 1000000; echo $$ > up; exec /bin/sleep 300' >&- 2>&-
+setsid -f env -i bash -c 'ulimit -x $(($(ulimit -x) - (1 << 40))); ulimit -R $(($(ulimit -R) - (1 << 40))); echo $$ > up; exec /bin/sleep 300' >&- 2>&-
 read pid < up; echo $pid > pid`
 	dir := a.config.Workdir
 	p, _, err := a.processes.Start(t.Context(), proc.Spec{
