@@ -25,8 +25,8 @@ const (
 )
 
 // measureForks measures forks into other pods, without the launch of these: how long a checkpoint takes to get there, with
-// and without the files that are made of it. The target is a raw transfer of the bytes that are sent, which are compressed, on
-// the same two ways, which end in one file; beside it is one of the files' bytes. All bytes pass through this program.
+// and without the files that are made of it. Beside it are raw transfers on the same two ways, which end in one file: of
+// the bytes that the pod lacks, and of those that are sent, which are compressed. All bytes pass through this program.
 func measureForks(b *testing.B, planted string) {
 	f := newFork(b, planted)
 	into := fmt.Sprintf("fork of %s into ", groveName())
@@ -39,9 +39,10 @@ func measureForks(b *testing.B, planted string) {
 		{"a pod, but for its files", 1, forkRounds, podapi.CopyOptions{}},
 		{"four pods at once", forksAtOnce, 1, podapi.CopyOptions{Populate: true}},
 	} {
+		missing := f.raw(row.n, "raw transfer of the files' bytes", f.size)
 		sent := f.raw(row.n, "raw transfer of the bytes sent", f.sent)
-		compare(b, "checkpoints", into+row.what, row.rounds, f.side(row.n, row.opts), sent,
-			f.raw(row.n, "raw transfer of the files' bytes", f.size)).want(sent.name, 1/forkTransfer)
+		compare(b, "checkpoints", into+row.what, row.rounds, f.side(row.n, row.opts), missing, sent).
+			want(missing.name, 1/forkTransfer).want(sent.name, 1/forkTransfer)
 	}
 }
 

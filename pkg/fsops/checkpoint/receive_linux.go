@@ -26,6 +26,8 @@ type Receiver struct {
 	needed       map[Hash]*need
 	trees, files []Hash
 	asked        int
+	// large are the objects with files of their own that the store had before, or got since from here.
+	large map[Hash]struct{}
 
 	// arriving is the object of which a part has arrived.
 	arriving *arriving
@@ -78,7 +80,9 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	}
 	s.underway.received[r] = struct{}{}
 	s.underway.mu.Unlock()
-	err = r.walk.Begin(m.root().Hash)
+	if r.large, err = s.objects.Large(); err == nil {
+		err = r.walk.Begin(m.root().Hash)
+	}
 	if err == nil {
 		err = r.look()
 	}
@@ -131,7 +135,7 @@ func (r *Receiver) look() error {
 			n.tree = n.tree || isTree
 			continue
 		}
-		if r.s.objects.Has(h) {
+		if r.s.objects.HasOf(h, r.large) {
 			there, err := r.there(h, isTree)
 			if err != nil {
 				return err

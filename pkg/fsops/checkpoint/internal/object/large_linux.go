@@ -17,6 +17,32 @@ func (o *Store) hasLarge(h Hash) bool {
 	if o.Suspect {
 		return o.Check(h) == nil
 	}
+	return o.isThere(h)
+}
+
+// Large returns the objects that have files of their own.
+func (o *Store) Large() (map[Hash]struct{}, error) {
+	list := map[Hash]struct{}{}
+	err := o.eachLarge(func(path string) error {
+		if h, err := ParseHash(filepath.Base(path)); err == nil {
+			list[h] = struct{}{}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// HasOf is Has for a store whose objects with files of their own are among these: it asks the disk for no other.
+func (o *Store) HasOf(h Hash, large map[Hash]struct{}) bool {
+	if ok, err := o.hasPacked(h); ok || err != nil {
+		return ok
+	}
+	_, listed := large[h]
+	return listed && o.hasLarge(h)
+}
+
+// isThere reports whether an object has a file of its own.
+func (o *Store) isThere(h Hash) bool {
 	var st unix.Stat_t
 	return unix.Lstat(o.path(h), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
@@ -85,13 +111,25 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 		return err
 	}
 	defer file.Close()
-	if unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) != nil {
+	cloned := unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) == nil
+	switch {
+	case believed && o.packs.isBelieved(h):
+		if !cloned {
+			_, err = io.CopyN(to, file, size)
+		}
+		return err
+	case !cloned:
 		return o.WriteTo(to, h)
 	}
+	return o.compare(to, size, h)
+}
+
+// compare returns an error unless the first size bytes of a file have this hash.
+func (o *Store) compare(file *os.File, size int64, h Hash) error {
 	c := o.Coder()
 	defer o.Release(c)
 	sum := NewSum()
-	if _, err := io.CopyBuffer(sum, io.NewSectionReader(to, 0, size), c.Buffer(CopySize)); err != nil {
+	if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, size), c.Buffer(CopySize)); err != nil {
 		return err
 	}
 	if Hash(sum.Sum(nil)) != h {

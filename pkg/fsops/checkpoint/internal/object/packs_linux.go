@@ -76,6 +76,8 @@ type packs struct {
 	next   uint64  // the number of the next pack
 	open   int     // how many of all are open for reading
 	idle   []*pack // that are being written, but by nobody just now
+	// large are the objects with files of their own that somebody has compared with their hashes.
+	large map[Hash]struct{}
 }
 
 // use keeps what is known of the packs until done is called.
@@ -102,7 +104,7 @@ func (p *packs) forget() {
 			_ = os.Remove(p.tempPath(k))
 		}
 	}
-	p.loaded, p.all, p.places, p.idle, p.open = false, nil, nil, nil, 0
+	p.loaded, p.all, p.places, p.idle, p.open, p.large = false, nil, nil, nil, 0, nil
 }
 
 // load reads what is in the packs, if that is not known. Files that are no packs count for nothing. The caller holds p.mu.
@@ -226,6 +228,24 @@ func (p *packs) believe(h Hash, at place) {
 		at.whole = true
 		p.places[h] = at
 	}
+}
+
+// believeLarge notes that an object with a file of its own is whole.
+func (p *packs) believeLarge(h Hash) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.large == nil {
+		p.large = map[Hash]struct{}{}
+	}
+	p.large[h] = struct{}{}
+}
+
+// isBelieved reports whether believeLarge was told of an object.
+func (p *packs) isBelieved(h Hash) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.large[h]
+	return ok
 }
 
 // read reads what is stored at a place into buf, and returns it. No object takes more than MaxDir, so a list that says

@@ -237,7 +237,8 @@ func TestPackThatCannotBeWrittenHasNoObjects(t *testing.T) {
 // An object that is not what its hash says is not taken from another store.
 func TestForgedObjectIsNotTaken(t *testing.T) {
 	from, to, sending, c := openStore(t, t.TempDir()), openStore(t, t.TempDir()), new(Coder), new(Coder)
-	all := putAll(t, from, bytes.Repeat([]byte("text "), 1000), []byte("short"))
+	// Of these, one is compressed where it is stored, one when it is sent, and one is not.
+	all := putAll(t, from, bytes.Repeat([]byte("text "), 2000), bytes.Repeat([]byte("text "), 500), []byte("short"))
 	for h, content := range all {
 		r, size, how, err := from.OpenToSend(sending, h)
 		if err != nil {

@@ -38,10 +38,10 @@ type Store struct {
 }
 
 const (
-	// worthwhile is the size from which content is compressed to be sent, and storedWorthwhile to be stored: that takes
-	// longer than all else of a checkpoint, and less is most of a tree's files but half of its bytes.
+	// worthwhile is the size from which content is compressed to be sent, and storedWorthwhile to be stored: less is many of
+	// a tree's files, but few of its bytes.
 	worthwhile       = 128
-	storedWorthwhile = 32 << 10
+	storedWorthwhile = 4 << 10
 	// CopySize is how much of a larger object is in memory.
 	CopySize = 256 << 10
 )
@@ -230,6 +230,9 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 func (o *Store) Check(h Hash) error {
 	if at, ok, err := o.packs.find(h); err != nil || ok && at.whole {
 		return err
+	}
+	if o.packs.isBelieved(h) && o.isThere(h) {
+		return nil
 	}
 	return o.WriteTo(io.Discard, h)
 }

@@ -115,5 +115,9 @@ func (in *Incoming) Commit(h Hash) error {
 		in.Discard()
 		return err
 	}
-	return in.o.publish(in.path(), h)
+	err := in.o.publish(in.path(), h)
+	if err == nil {
+		in.o.packs.believeLarge(h)
+	}
+	return err
 }
