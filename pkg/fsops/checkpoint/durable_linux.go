@@ -71,7 +71,7 @@ const maxSynced = 32
 // syncFile waits until a file that a restore has written is on the disk, if there are few. Without that, a crash of the
 // machine could leave it empty.
 func (r *restorer) syncFile(file *os.File) error {
-	if written := r.written.Add(1); r.s.fresh || written > maxSynced {
+	if written := r.written.Add(1); r.fresh || written > maxSynced {
 		return nil
 	}
 	return file.Sync()
@@ -80,7 +80,7 @@ func (r *restorer) syncFile(file *os.File) error {
 // syncTree waits until all that a restore has changed is on the disk before the end of the journal is. If the contents of the
 // files are there, some file systems see to that themselves.
 func (r *restorer) syncTree(root int) error {
-	if r.s.fresh || r.written.Load() <= maxSynced && r.s.keepsOrder(root) {
+	if r.fresh || r.written.Load() <= maxSynced && r.s.keepsOrder(root) {
 		return nil
 	}
 	for {

@@ -18,6 +18,8 @@ type journal struct {
 	Token string `json:"token,omitempty"`
 	// Populate says that Populate makes the tree. That may be forged: who recovers leaves what is protected as it is.
 	Populate bool `json:"populate,omitempty"`
+	// fresh is the restorer's, as long as its process lives.
+	fresh bool
 	// Why says why it was given up, if there was room to say so.
 	Why string `json:"why,omitempty"`
 }

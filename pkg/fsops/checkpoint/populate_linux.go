@@ -34,9 +34,7 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 	if err := s.mustBeEmpty(); err != nil {
 		return Restored{}, err
 	}
-	open := *s // nothing is there to be protected
-	open.opts.Protected, open.fresh = nil, true
-	done, err := open.restore(ctx, id, nil)
+	done, err := s.restore(ctx, id, nil, true)
 	if done.Before.ID != "" && done.Before.ID != id {
 		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}

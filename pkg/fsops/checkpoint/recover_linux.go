@@ -81,7 +81,7 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
 	if err != nil {
 		return err
 	}
-	r.populates = j.Populate && id == j.Target
+	r.fresh, r.populates = j.fresh, j.Populate && id == j.Target
 	objects, present, done, err := s.look(ctx, r.exclude)
 	if err != nil {
 		return err

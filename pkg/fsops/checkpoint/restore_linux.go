@@ -43,7 +43,7 @@ func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restor
 		return Restored{}, err
 	}
 	defer unlock()
-	done, err := s.restore(ctx, id, opts.Paths)
+	done, err := s.restore(ctx, id, opts.Paths, false)
 	if err != nil {
 		return done, fmt.Errorf("restoring checkpoint %.12s: %w", id, err)
 	}
@@ -52,13 +52,13 @@ func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restor
 	return done, nil
 }
 
-// restore is Restore for callers that have their turn.
-func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restored, err error) {
+// restore is Restore for callers that have their turn, or Populate for a fresh tree.
+func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) (done Restored, err error) {
 	r, err := s.newRestorer(id, paths, s.nextToken())
 	if err != nil {
 		return done, err
 	}
-	r.populates = s.fresh
+	r.fresh, r.populates = fresh, fresh
 	if len(r.scope) > 0 { // one of everything needs no earlier one to be complete
 		if err := s.mustBeDecided(); err != nil {
 			return done, err
@@ -93,7 +93,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string) (done Restor
 		return done, err
 	}
 	j := newJournal(id, done.Before.ID, paths, r.token)
-	j.Populate = s.fresh
+	j.Populate, j.fresh = fresh, fresh
 	if err := s.writeJournal(j); err != nil {
 		return done, errors.Join(err, s.endJournal())
 	}
@@ -123,9 +123,12 @@ type restorer struct {
 	id        ID // of the target
 	target    *manifest
 	populates bool // see Store.Populate
-	scope     scope
-	exclude   omitted
-	token     string
+	// fresh says that the tree was empty, so that nobody counts on what is in it yet, and that its content has just
+	// arrived. Unlike what a journal says, that is certain.
+	fresh   bool
+	scope   scope
+	exclude omitted
+	token   string
 
 	// objects has the directories of the target, and of what is there now, in present.
 	objects *object.Store

@@ -88,9 +88,9 @@ func (r *restorer) entry(fd int, path, name string, ea, eb *tree.Entry) error {
 	return r.replace(fd, path, name, ea, eb)
 }
 
-// mayChange asks the store's owner.
+// mayChange asks the store's owner, unless nothing was there to be protected.
 func (r *restorer) mayChange(path string) error {
-	if r.s.opts.Protected == nil {
+	if r.fresh || r.s.opts.Protected == nil {
 		return nil
 	}
 	return r.s.opts.Protected(path)

@@ -41,7 +41,7 @@ func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
 	if e.Flags&tree.Holes == 0 {
-		err = r.s.objects.Fill(file, e.Hash, r.s.fresh)
+		err = r.s.objects.Fill(file, e.Hash, r.fresh)
 	} else {
 		err = r.fillSparse(file, e)
 	}

@@ -49,9 +49,6 @@ type Store struct {
 
 	// turn has a value while a call has its turn.
 	turn chan struct{}
-	// fresh says that the tree was empty, so that nobody counts on what is in it yet, and that its content has just
-	// arrived.
-	fresh bool
 }
 
 // The files of a store.
