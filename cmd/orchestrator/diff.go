@@ -58,12 +58,6 @@ func (a *app) diff(ctx context.Context, sandbox *launcher.Sandbox, args []string
 	return nil
 }
 
-// differenceLetters say how a path differs.
-var differenceLetters = map[string]string{
-	checkpoint.Added: "A", checkpoint.Removed: "D", checkpoint.Modified: "M", checkpoint.Retyped: "T", checkpoint.Changed: "m",
-	checkpoint.Unreadable: "?",
-}
-
 func (a *app) printDifference(d checkpoint.Difference) error {
 	if a.json() {
 		return render.JSON(a.out, struct {
@@ -77,12 +71,5 @@ func (a *app) printDifference(d checkpoint.Difference) error {
 	if len(d.Diff) > 0 {
 		return a.printText(d.Diff)
 	}
-	line := differenceLetters[d.How] + " " + quote(d.Path)
-	if d.Dir {
-		line += "/"
-	}
-	if d.NoDiff != "" {
-		line += " (" + d.NoDiff + ")"
-	}
-	return a.printText([]byte(line + "\n"))
+	return a.printText([]byte(d.Line(quote(d.Path)) + "\n"))
 }

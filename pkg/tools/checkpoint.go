@@ -111,12 +111,6 @@ func (Diff) Spec() Spec {
 	}
 }
 
-// letters say how a file differs, as orchestrator diff does.
-var letters = map[string]string{
-	checkpoint.Added: "A", checkpoint.Removed: "D", checkpoint.Modified: "M", checkpoint.Retyped: "T", checkpoint.Changed: "m",
-	checkpoint.Unreadable: "?",
-}
-
 // Call implements Tool.
 func (Diff) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
 	in, problem := decode[struct {
@@ -143,14 +137,7 @@ func (Diff) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		if err != nil {
 			return noCheckpoint(ctx, env, "compare", err)
 		}
-		line := letters[d.How] + " " + d.Path
-		if d.Dir {
-			line += "/"
-		}
-		if d.NoDiff != "" {
-			line += " (" + d.NoDiff + ")"
-		}
-		if !text.add(line) || len(d.Diff) > 0 && !text.add(strings.TrimSuffix(string(d.Diff), "\n")) {
+		if !text.add(d.Line(d.Path)) || len(d.Diff) > 0 && !text.add(strings.TrimSuffix(string(d.Diff), "\n")) {
 			break
 		}
 	}

@@ -96,7 +96,6 @@ func (r *Receiver) end(c *object.Coder) (err error) {
 	case a.need == nil:
 		return nil
 	case a.file != nil:
-		r.large[a.Object] = struct{}{}
 		err = a.file.Commit(a.Object)
 	case a.need.tree:
 		err = r.s.objects.PutPacked(c, a.Object, a.packed, a.Encoding, object.MaxDir)

@@ -161,6 +161,21 @@ type Difference struct {
 	NoDiff string
 }
 
+var letters = map[string]string{Added: "A", Removed: "D", Modified: "M", Retyped: "T", Changed: "m", Unreadable: "?"}
+
+// Line returns one line about the difference, with the path as it is written there: a letter for How (A, D, M, T, m or ?),
+// the path, with a slash if it is a directory, and why there is no diff.
+func (d Difference) Line(path string) string {
+	line := letters[d.How] + " " + path
+	if d.Dir {
+		line += "/"
+	}
+	if d.NoDiff != "" {
+		line += " (" + d.NoDiff + ")"
+	}
+	return line
+}
+
 // DiffOptions say what a comparison tells.
 type DiffOptions struct {
 	Text bool // unified diffs, too

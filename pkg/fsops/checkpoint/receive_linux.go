@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
@@ -26,8 +27,8 @@ type Receiver struct {
 	needed       map[Hash]*need
 	trees, files []Hash
 	asked        int
-	// large are the objects with files of their own that the store had before, or got since from here.
-	large map[Hash]struct{}
+	// listed are the objects with files of their own that the store had before.
+	listed object.List
 
 	// arriving is the object of which a part has arrived.
 	arriving *arriving
@@ -80,7 +81,7 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	}
 	s.underway.received[r] = struct{}{}
 	s.underway.mu.Unlock()
-	if r.large, err = s.objects.Large(); err == nil {
+	if r.listed, err = s.objects.List(); err == nil {
 		err = r.walk.Begin(m.root().Hash)
 	}
 	if err == nil {
@@ -135,7 +136,7 @@ func (r *Receiver) look() error {
 			n.tree = n.tree || isTree
 			continue
 		}
-		if r.s.objects.HasOf(h, r.large) {
+		if r.s.objects.HasOf(h, r.listed) {
 			there, err := r.there(h, isTree)
 			if err != nil {
 				return err

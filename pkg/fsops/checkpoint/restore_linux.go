@@ -248,7 +248,7 @@ func (r *restorer) check(ctx context.Context) error {
 			r.unstored[path] = true
 		}
 		if b != nil && b.Kind == tree.Regular && (a == nil || a.Kind != tree.Regular || a.Hash != b.Hash) {
-			if err := r.s.objects.Check(b.Hash); err != nil {
+			if err := r.s.objects.Check(b.Hash, r.fresh); err != nil {
 				return fmt.Errorf("%q: %w", path, err)
 			}
 		}

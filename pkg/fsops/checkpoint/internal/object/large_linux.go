@@ -15,36 +15,60 @@ func (o *Store) path(h Hash) string { return filepath.Join(o.dir, h.String()) }
 
 func (o *Store) hasLarge(h Hash) bool {
 	if o.Suspect {
-		return o.Check(h) == nil
+		return o.Check(h, false) == nil
 	}
-	return o.isThere(h)
+	var st unix.Stat_t
+	return unix.Lstat(o.path(h), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-// Large returns the objects that have files of their own.
-func (o *Store) Large() (map[Hash]struct{}, error) {
-	list := map[Hash]struct{}{}
-	err := o.eachLarge(func(path string) error {
-		if h, err := ParseHash(filepath.Base(path)); err == nil {
+// A List has the objects with files of their own that a store had when it was asked for. It is nil for a store that had many.
+type List map[Hash]struct{}
+
+// maxListed bounds a list, which others keep for long.
+const maxListed = 1 << 16
+
+// List returns the list of objects with files of their own.
+func (o *Store) List() (List, error) {
+	names, err := NamesIn(o.dir, maxListed)
+	if errors.Is(err, ErrTooLarge) {
+		return nil, nil
+	}
+	list := List{}
+	for _, name := range names {
+		if h, err := ParseHash(name); err == nil {
 			list[h] = struct{}{}
 		}
-		return nil
-	})
+	}
 	return list, err
 }
 
-// HasOf is Has for a store whose objects with files of their own are among these: it asks the disk for no other.
-func (o *Store) HasOf(h Hash, large map[Hash]struct{}) bool {
+// HasOf is Has, but does not ask the disk for an object with a file of its own that came after the list.
+func (o *Store) HasOf(h Hash, list List) bool {
 	if ok, err := o.hasPacked(h); ok || err != nil {
 		return ok
 	}
-	_, listed := large[h]
-	return listed && o.hasLarge(h)
+	_, listed := list[h]
+	return (listed || list == nil) && o.hasLarge(h)
 }
 
-// isThere reports whether an object has a file of its own.
-func (o *Store) isThere(h Hash) bool {
+// A stamp tells a file from what it becomes when somebody writes to it, other than by a mapping, or puts another one in its place.
+type stamp struct {
+	dev, ino           uint64
+	size, mtime, ctime int64
+}
+
+func stampOf(file *os.File) (stamp, error) {
 	var st unix.Stat_t
-	return unix.Lstat(o.path(h), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return stamp{}, os.NewSyscallError("fstat", err)
+	}
+	return stamp{st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, nil
+}
+
+// isAsArrived reports whether the file of an object is as it has arrived since [Store.Use].
+func (o *Store) isAsArrived(file *os.File, h Hash) bool {
+	now, err := stampOf(file)
+	return err == nil && o.packs.asArrived(h, now)
 }
 
 // publish gives a whole file the name of an object.
@@ -95,7 +119,7 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 }
 
 // Fill writes an object to an empty file. It clones the object where the file system can do that. What was compared with its
-// hash since [Store.Use] is compared again, unless it is believed.
+// hash since [Store.Use], in a pack or as it arrived, is compared again unless it is believed.
 func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 	at, small, err := o.packs.find(h)
 	switch {
@@ -113,9 +137,12 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 	defer file.Close()
 	cloned := unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) == nil
 	switch {
-	case believed && o.packs.isBelieved(h):
+	case believed && o.isAsArrived(file, h):
 		if !cloned {
 			_, err = io.CopyN(to, file, size)
+		}
+		if err == io.EOF {
+			err = Damaged(h)
 		}
 		return err
 	case !cloned:

@@ -25,22 +25,6 @@ func arrive(t *testing.T, o *Store, content []byte) Hash {
 	return h
 }
 
-// damage changes a byte of an object with a file of its own.
-func damage(t *testing.T, o *Store, h Hash) {
-	t.Helper()
-	if err := os.Chmod(o.path(h), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(o.path(h), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteAt([]byte{'x'}, 1); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fill returns what Fill writes.
 func fill(t *testing.T, o *Store, h Hash, believed bool) ([]byte, error) {
 	t.Helper()
@@ -57,40 +41,66 @@ func fill(t *testing.T, o *Store, h Hash, believed bool) ([]byte, error) {
 	return content, fillErr
 }
 
-// What has arrived is not read again to be believed, but only as long as somebody uses the store, and only if the caller
-// believes it. What is gone is missed at once.
+// What has arrived need not be read again while somebody uses the store, as long as nobody changes it.
 func TestWhatHasArrivedIsBelievedWhileTheStoreIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	o := openStore(t, dir)
 	content := noisy(1, 3*CopySize+1)
 	h := arrive(t, o, content)
+	for store, want := range map[*Store]bool{o: true, openStore(t, dir): false} {
+		file, err := os.Open(store.path(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if got := store.isAsArrived(file, h); got != want {
+			t.Errorf("it is as it has arrived: %t", got)
+		}
+	}
 	for _, believed := range []bool{true, false} {
+		if err := o.Check(h, believed); err != nil {
+			t.Error(err)
+		}
 		if got, err := fill(t, o, h, believed); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("believed %t: %d bytes, %v", believed, len(got), err)
 		}
 	}
-	damage(t, o, h)
-	if err := o.Check(h); err != nil {
-		t.Errorf("while the store is in use, it is read again: %v", err)
-	}
-	if got, err := fill(t, o, h, true); err != nil || len(got) != len(content) {
-		t.Errorf("one that is believed: %d bytes, %v", len(got), err)
-	}
-	if _, err := fill(t, o, h, false); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("one that is not: %v", err)
-	}
-	later := openStore(t, dir)
-	if err := later.Check(h); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("the next to use the store: %v", err)
-	}
-	if _, err := fill(t, later, h, true); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("the next to use the store, who would believe it: %v", err)
-	}
-	if err := os.Remove(o.path(h)); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Check(h); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("one that is gone: %v", err)
+}
+
+// Whoever can write to the store may change what has arrived before it becomes a file.
+func TestChangedArrivalIsNotBelieved(t *testing.T) {
+	content := noisy(1, 3*CopySize+1)
+	other := noisy(2, len(content))
+	for name, change := range map[string]func(path string) error{
+		"written to":  func(path string) error { return os.WriteFile(path, other[:1], 0) },
+		"cut off":     func(path string) error { return os.Truncate(path, 1) },
+		"longer":      func(path string) error { return os.Truncate(path, 1<<40) },
+		"replaced":    func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, other, 0o400)) },
+		"a directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"gone":        os.Remove,
+	} {
+		o := openStore(t, t.TempDir())
+		h := arrive(t, o, content)
+		if err := errors.Join(os.Chmod(o.path(h), 0o600), change(o.path(h))); err != nil {
+			t.Fatal(err)
+		}
+		if name == "longer" { // so that nobody reads a TiB
+			file, err := os.Open(o.path(h))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if o.isAsArrived(file, h) {
+				t.Errorf("one that is %s is believed", name)
+			}
+			continue
+		}
+		if err := o.Check(h, true); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("one that is %s is %v", name, err)
+		}
+		if _, err := fill(t, o, h, true); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a file of one that is %s: %v", name, err)
+		}
 	}
 }
 
@@ -99,7 +109,7 @@ func TestListedObjectsMayGo(t *testing.T) {
 	o := openStore(t, t.TempDir())
 	stays, goes := arrive(t, o, noisy(1, 10)), arrive(t, o, noisy(2, 10))
 	packed := putAll(t, o, noisy(3, 10))
-	listed, err := o.Large()
+	listed, err := o.List()
 	if err != nil || len(listed) != 2 {
 		t.Fatalf("%d objects are listed, %v", len(listed), err)
 	}
@@ -115,5 +125,8 @@ func TestListedObjectsMayGo(t *testing.T) {
 		if o.HasOf(h, listed) != has {
 			t.Errorf("object %s: %t", h, !has)
 		}
+	}
+	if !o.HasOf(came, nil) {
+		t.Error("without a list it is not there")
 	}
 }

@@ -76,8 +76,8 @@ type packs struct {
 	next   uint64  // the number of the next pack
 	open   int     // how many of all are open for reading
 	idle   []*pack // that are being written, but by nobody just now
-	// large are the objects with files of their own that somebody has compared with their hashes.
-	large map[Hash]struct{}
+	// arrived are the objects with files of their own that have arrived, and were what their hashes say then.
+	arrived map[Hash]stamp
 }
 
 // use keeps what is known of the packs until done is called.
@@ -104,7 +104,7 @@ func (p *packs) forget() {
 			_ = os.Remove(p.tempPath(k))
 		}
 	}
-	p.loaded, p.all, p.places, p.idle, p.open, p.large = false, nil, nil, nil, 0, nil
+	p.loaded, p.all, p.places, p.idle, p.open, p.arrived = false, nil, nil, nil, 0, nil
 }
 
 // load reads what is in the packs, if that is not known. Files that are no packs count for nothing. The caller holds p.mu.
@@ -230,22 +230,22 @@ func (p *packs) believe(h Hash, at place) {
 	}
 }
 
-// believeLarge notes that an object with a file of its own is whole.
-func (p *packs) believeLarge(h Hash) {
+// noteArrival notes that the file of an object is whole.
+func (p *packs) noteArrival(h Hash, now stamp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.large == nil {
-		p.large = map[Hash]struct{}{}
+	if p.arrived == nil {
+		p.arrived = map[Hash]stamp{}
 	}
-	p.large[h] = struct{}{}
+	p.arrived[h] = now
 }
 
-// isBelieved reports whether believeLarge was told of an object.
-func (p *packs) isBelieved(h Hash) bool {
+// asArrived reports whether the file of an object is as it has arrived.
+func (p *packs) asArrived(h Hash, now stamp) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.large[h]
-	return ok
+	was, ok := p.arrived[h]
+	return ok && was == now
 }
 
 // read reads what is stored at a place into buf, and returns it. No object takes more than MaxDir, so a list that says

@@ -226,13 +226,22 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 	return o.Read(c, h, MaxDir)
 }
 
-// Check reads an object, unless somebody has since [Store.Use]. One that is missing or not what its hash says is [ErrCorrupt].
-func (o *Store) Check(h Hash) error {
-	if at, ok, err := o.packs.find(h); err != nil || ok && at.whole {
+// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. It does not read one in a pack that somebody
+// has read since [Store.Use], nor, if that is believed, one with a file of its own that has arrived since.
+func (o *Store) Check(h Hash, believed bool) error {
+	at, packed, err := o.packs.find(h)
+	if err != nil || packed && at.whole {
 		return err
 	}
-	if o.packs.isBelieved(h) && o.isThere(h) {
-		return nil
+	if !packed && believed {
+		file, _, err := o.open(h)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if o.isAsArrived(file, h) {
+			return nil
+		}
 	}
 	return o.WriteTo(io.Discard, h)
 }

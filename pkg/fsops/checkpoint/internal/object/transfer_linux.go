@@ -105,19 +105,25 @@ func (in *Incoming) Discard() {
 	in.o.used.Add(-in.size)
 }
 
-// Commit makes what has arrived an object. If it has another hash than this, it is discarded, and the error is [ErrCorrupt].
+// Commit makes what has arrived an object, which those may believe who use the store now. If it has another hash than this,
+// it is discarded, and the error is [ErrCorrupt].
 func (in *Incoming) Commit(h Hash) error {
 	if Hash(in.sum.Sum(nil)) != h {
 		in.Discard()
 		return Damaged(h)
 	}
-	if err := errors.Join(in.file.Chmod(0o400), in.file.Close()); err != nil {
+	if err := in.file.Chmod(0o400); err != nil {
 		in.Discard()
 		return err
 	}
-	err := in.o.publish(in.path(), h)
-	if err == nil {
-		in.o.packs.believeLarge(h)
+	if err := in.o.publish(in.path(), h); err != nil {
+		in.file.Close()
+		return err
 	}
-	return err
+	now, err := stampOf(in.file)
+	if err = errors.Join(err, in.file.Close()); err != nil {
+		return errors.Join(err, RemoveAny(in.o.path(h)))
+	}
+	in.o.packs.noteArrival(h, now)
+	return nil
 }
