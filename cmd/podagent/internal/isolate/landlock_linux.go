@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -52,7 +53,11 @@ func becomeRestricted(view View, limits Limits, sockets []*os.File, missing erro
 	if err := view.restrict(version, program); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
-	return s.become()
+	err = s.become()
+	// Until then nobody must close them, as the collector would: only their numbers are used above.
+	runtime.KeepAlive(program)
+	runtime.KeepAlive(sockets)
+	return err
 }
 
 // restrict keeps the calling thread to what the agent needs.
