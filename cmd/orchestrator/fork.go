@@ -29,9 +29,7 @@ then the status is 1, and the others are there.`,
 		Example: `  orchestrator fork job-1 try-1 try-2 try-3
   orchestrator fork job-1 job-2 --checkpoint 4f0c…`,
 		Args: takes(2, -1),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return a.completeIDs(false)(cmd, args, typed)
-		},
+		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if image != "" && a.backend.Value == onThisHost {
 				return usagef("--image is not for the local backend, which makes no pods: leave it out, or use --backend kubernetes")
@@ -42,6 +40,12 @@ then the status is 1, and the others are there.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "checkpoint", "", "fork from the checkpoint `ID` (default a new one)")
+	_ = cmd.RegisterFlagCompletionFunc("checkpoint", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.completeCheckpoints(1)(cmd, args[:1], typed)
+	})
 	cmd.Flags().StringVar(&image, "image", "", "run pods of this `IMAGE` (default that of the other one)")
 	return cmd
 }

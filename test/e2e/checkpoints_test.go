@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -89,6 +90,22 @@ func TestCheckpointsOfAPodAreOutOfTheWay(t *testing.T) {
 	}
 	if out, _, _ := harness.Run(t, s, "find . -mindepth 1", nil); out != "./file\n" {
 		t.Errorf("the workdir has %q", out)
+	}
+	var found []string
+	for m, err := range s.Glob(t.Context(), "**", fsops.GlobOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, m.Path)
+	}
+	for r, err := range s.Grep(t.Context(), "kept|podpack", fsops.GrepOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, r.Path)
+	}
+	if !slices.Equal(found, []string{"file", "file"}) {
+		t.Errorf("glob and grep find %q", found)
 	}
 	wantRewound(t, s, first.ID, "./file:kept\n")
 	if _, err := s.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{Paths: []string{"../.podagent"}}); !errors.Is(err, syscall.EINVAL) {

@@ -145,6 +145,10 @@ func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept += len(done.Kept)
+		named := slices.ContainsFunc(done.Kept, func(l checkpoint.LeftOut) bool { return l.Path == calm })
+		if text, err := os.ReadFile(filepath.Join(root, calm)); !named && (err != nil || string(text) != files[calm]) {
+			t.Fatalf("nobody wrote to %s during the restore, which does not name it: %q, %v", calm, text, err)
+		}
 		replaced += w.wantAll(t, s, files, c.ID, done.Before.ID)
 		if n == most {
 			t.Fatalf("the restores have kept %d files that were written meanwhile, and replaced %d", kept, replaced)
