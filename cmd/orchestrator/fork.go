@@ -28,7 +28,7 @@ A sandbox that is there already stays as it is, and of one that fails nothing is
 then the status is 1, and the others are there.`,
 		Example: `  orchestrator fork job-1 try-1 try-2 try-3
   orchestrator fork job-1 job-2 --checkpoint 4f0c…`,
-		Args: takes(2, -1),
+		Args:              takes(2, -1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if image != "" && a.backend.Value == onThisHost {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,14 @@ func TestRandomTreesComeBack(t *testing.T) {
 	if isFull() {
 		n = allRounds
 	}
+	var made [len(changes)]atomic.Int64
+	t.Cleanup(func() {
+		for i, name := range changes {
+			if made[i].Load() == 0 && !t.Failed() {
+				t.Errorf("in no round there was this change: %s", name)
+			}
+		}
+	})
 	for worker := range 4 {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()
@@ -43,13 +52,16 @@ func TestRandomTreesComeBack(t *testing.T) {
 				if n > rounds {
 					seed = rand.Uint64()
 				}
-				roundTrip(t, seed)
+				for i, n := range roundTrip(t, seed) {
+					made[i].Add(n)
+				}
 			}
 		})
 	}
 }
 
-func roundTrip(t *testing.T, seed uint64) {
+// roundTrip is one round. It returns how many changes of each kind it has made.
+func roundTrip(t *testing.T, seed uint64) (made [len(changes)]int64) {
 	t.Helper()
 	g := newGarden(t, seed)
 	defer os.RemoveAll(filepath.Dir(g.root))
@@ -80,6 +92,7 @@ func roundTrip(t *testing.T, seed uint64) {
 			t.Fatalf("seed %d: (-checkpoint +restored)\n%s", seed, diff)
 		}
 	}
+	return g.made
 }
 
 // A garden is a tree that changes at random.
@@ -88,6 +101,7 @@ type garden struct {
 	t     *testing.T
 	root  string
 	store *checkpoint.Store
+	made  [len(changes)]int64
 }
 
 func newGarden(t *testing.T, seed uint64) *garden {
@@ -153,114 +167,143 @@ func (g *garden) content() []byte {
 	return b
 }
 
-// grow changes something. What cannot be done is not done.
+// changes are the kinds of changes.
+var changes = [...]string{
+	"a file written", "another file written", "one more file written", "a directory", "a symbolic link", "a hard link", "a rename", "a removal",
+	"a FIFO", "a mode", "a time", "holes", "a write to mapped memory", "a write that sets the time back", "an owner",
+}
+
+// grow makes a change. One that cannot be made, such as a file in the place of a directory, does not count.
 func (g *garden) grow() {
-	p := g.pick()
-	switch g.N(15) {
+	kind := g.N(len(changes))
+	if err := g.change(kind, g.pick()); err == nil {
+		g.made[kind]++
+	}
+}
+
+func (g *garden) change(kind int, p string) error {
+	switch kind {
 	case 0, 1, 2:
-		g.write(p)
+		return g.write(p)
 	case 3:
-		_ = os.Mkdir(p, 0o755)
+		return os.Mkdir(p, 0o755)
 	case 4:
-		_ = os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[g.N(5)], p)
+		return os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[g.N(5)], p)
 	case 5:
 		from := g.pick() // a link or FIFO, perhaps
 		if f := g.file(); f != "" && g.N(2) == 0 {
 			from = f
 		}
-		_ = os.Link(from, p)
+		return os.Link(from, p)
 	case 6:
-		_ = os.Rename(g.pick(), p)
+		return os.Rename(g.pick(), p)
 	case 7:
-		_ = os.RemoveAll(p)
+		return g.remove(p)
 	case 8:
-		_ = unix.Mkfifo(p, 0o600)
+		return unix.Mkfifo(p, 0o600)
 	case 9:
-		if info, err := os.Lstat(p); err == nil && info.Mode().Type() != fs.ModeSymlink {
-			_ = unix.Chmod(p, []uint32{0o600, 0o755, 0o4755, 0o1777, 0o400}[g.N(5)])
-		}
+		return g.chmod(p)
 	case 10:
 		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(g.Int64N(2e18) - 1e17)}
-		_ = unix.UtimesNanoAt(unix.AT_FDCWD, p, times, unix.AT_SYMLINK_NOFOLLOW)
+		return unix.UtimesNanoAt(unix.AT_FDCWD, p, times, unix.AT_SYMLINK_NOFOLLOW)
 	case 11:
-		g.dig(p)
+		return g.dig(p)
 	case 12:
-		g.writeMapped()
+		return g.writeMapped()
 	case 13:
-		g.edit()
-	case 14:
-		_ = os.Lchown(p, 1000*g.N(2), 1000*g.N(2))
+		return g.edit()
 	}
+	return os.Lchown(p, 1000*g.N(2), 1000*g.N(2))
 }
 
-// open opens a regular file for writing, nil if there cannot be one.
-func (g *garden) open(p string, flags int) *os.File {
+func (g *garden) chmod(p string) error {
+	info, err := os.Lstat(p)
+	if err == nil && info.Mode().Type() == fs.ModeSymlink {
+		err = fs.ErrInvalid
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Chmod(p, []uint32{0o600, 0o755, 0o4755, 0o1777, 0o400}[g.N(5)])
+}
+
+func (g *garden) remove(p string) error {
+	if _, err := os.Lstat(p); err != nil {
+		return err
+	}
+	return os.RemoveAll(p)
+}
+
+// open opens a regular file for writing.
+func (g *garden) open(p string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(p, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o644)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		file.Close()
-		return nil
+		return nil, errors.Join(fs.ErrInvalid, err)
 	}
-	return file
+	return file, nil
 }
 
-func (g *garden) write(p string) {
-	if file := g.open(p, os.O_TRUNC); file != nil {
-		defer file.Close()
-		_, _ = file.Write(g.content())
+func (g *garden) write(p string) error {
+	file, err := g.open(p, os.O_TRUNC)
+	if err != nil {
+		return err
 	}
+	defer file.Close()
+	_, err = file.Write(g.content())
+	return err
 }
 
 // dig makes a file with holes.
-func (g *garden) dig(p string) {
-	file := g.open(p, 0)
-	if file == nil {
-		return
+func (g *garden) dig(p string) error {
+	file, err := g.open(p, 0)
+	if err != nil {
+		return err
 	}
 	defer file.Close()
 	for range g.N(4) {
-		_, _ = file.WriteAt(g.content(), g.Int64N(4<<20))
+		_, writeErr := file.WriteAt(g.content(), g.Int64N(4<<20))
+		err = errors.Join(err, writeErr)
 	}
-	_ = file.Truncate(g.Int64N(6 << 20))
+	return errors.Join(err, file.Truncate(g.Int64N(6<<20)))
 }
 
 // writeMapped changes a file by memory that is mapped from it.
-func (g *garden) writeMapped() {
+func (g *garden) writeMapped() error {
 	file, err := os.OpenFile(g.file(), os.O_RDWR, 0)
 	if err != nil {
-		return
+		return err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 {
-		return
+		return errors.Join(fs.ErrInvalid, err)
 	}
 	mem, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	mem[g.N(len(mem))]++
-	if err := unix.Munmap(mem); err != nil {
-		g.t.Fatal(err)
-	}
+	return unix.Munmap(mem)
 }
 
 // edit changes a byte of a file, and sets its time back.
-func (g *garden) edit() {
+func (g *garden) edit() error {
 	path := g.file()
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
-		return
+		return errors.Join(fs.ErrInvalid, err)
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return
+		return err
 	}
 	defer file.Close()
-	_, _ = file.WriteAt([]byte{byte(g.Uint32())}, g.Int64N(info.Size()))
-	_ = os.Chtimes(path, time.Time{}, info.ModTime())
+	_, err = file.WriteAt([]byte{byte(g.Uint32())}, g.Int64N(info.Size()))
+	return errors.Join(err, os.Chtimes(path, time.Time{}, info.ModTime()))
 }
 
 // look describes everything in the tree.
