@@ -52,8 +52,8 @@ func TestRandomTreesComeBack(t *testing.T) {
 				if n > rounds {
 					seed = rand.Uint64()
 				}
-				for i, n := range roundTrip(t, seed) {
-					made[i].Add(n)
+				for kind, count := range roundTrip(t, seed) {
+					made[kind].Add(count)
 				}
 			}
 		})

@@ -122,6 +122,7 @@ func (in *Incoming) Commit(h Hash) error {
 	}
 	now, err := stampOf(in.file)
 	if err = errors.Join(err, in.file.Close()); err != nil {
+		in.o.used.Add(-in.size)
 		return errors.Join(err, RemoveAny(in.o.path(h)))
 	}
 	in.o.packs.noteArrival(h, now)
