@@ -106,14 +106,24 @@ func (s *Store) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The index knows objects that may go now.
-	if err := s.remove(indexFile); err != nil {
+	if err := s.forgetIndex(reached); err != nil {
 		return err
 	}
 	return s.objects.Sweep(ctx, func(h Hash) bool {
 		_, ok := reached[h]
 		return ok
 	})
+}
+
+// forgetIndex removes the index if it knows a file by an object that goes.
+func (s *Store) forgetIndex(reached objectSet) error {
+	x, _ := s.readIndex()
+	for i := range x.records {
+		if _, ok := reached[x.records[i].hash]; !ok {
+			return s.remove(indexFile)
+		}
+	}
+	return nil
 }
 
 // reached returns the objects of all checkpoints. What is below a damaged directory counts for nothing: nobody

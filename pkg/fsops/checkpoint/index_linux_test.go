@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,5 +77,48 @@ func forgeIndex(t *testing.T, s *Store, file, other string) {
 	forged.hash, forged.flags = of.hash, 0
 	if err := os.WriteFile(path, x.encode(), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A checkpoint that is dropped takes the index along only if that knows files by objects that nobody else has: without an
+// index, the next checkpoint reads every file.
+func TestIndexStaysUnlessWhatItKnowsGoes(t *testing.T) {
+	root := t.TempDir()
+	s, err := Open(filepath.Join(t.TempDir(), "store"), root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []Checkpoint
+	for _, text := range []string{"first", "second", "third"} {
+		if err := os.WriteFile(filepath.Join(root, "x"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Create(t.Context(), CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, c)
+	}
+	for _, c := range []struct {
+		drop  Checkpoint
+		stays bool
+	}{{made[0], true}, {made[2], false}} {
+		if err := s.Remove(t.Context(), c.drop.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(s.path(indexFile)); errors.Is(err, fs.ErrNotExist) == c.stays {
+			t.Errorf("the index stays is %v, want %v", err == nil, c.stays)
+		}
+	}
+	again, err := s.Create(t.Context(), CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, "x")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Restore(t.Context(), again.ID, RestoreOptions{})
+	if text, readErr := os.ReadFile(filepath.Join(root, "x")); errors.Join(err, readErr) != nil || string(text) != "third" {
+		t.Errorf("the next checkpoint has %q, %v", text, errors.Join(err, readErr))
 	}
 }
