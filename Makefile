@@ -108,7 +108,7 @@ MACHINE := $(shell grep -qs 'memory.*pids' /sys/fs/cgroup/cgroup.controllers /sy
 # and those that only benchmarks or tests at full size use.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux vim=vim python3=python3 pip=python3-pip ip=iproute2 \
-	ssh=openssh-client rsync=rsync jq=jq zstd=zstd xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium \
+	ssh=openssh-client rsync=rsync jq=jq zstd=zstd xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl gh=gh chromium=chromium mkfs.btrfs=btrfs-progs \
 	$(if $(filter bench,$(MAKECMDGOALS)),restic=restic) $(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless) $(if $(MACHINE),qemu-system-x86_64=qemu-system-x86 cpio=cpio busybox=busybox-static)
 
 needs:

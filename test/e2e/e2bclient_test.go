@@ -72,6 +72,14 @@ func TestE2BsClientsForkAndSnapshot(t *testing.T) {
 			walkE2B(t, client, url, version, contracts.Record(t, "e2b", "e2b@"+version), "GROUPS=snapshots")
 		})
 	}
+	t.Run("in pods", func(t *testing.T) {
+		t.Parallel()
+		c := launchertest.NewCluster(t, launcher.Restricted)
+		walkE2B(t, client, serveE2B(t, c, 5, 0), "2.51.0", t.Output(), "GROUPS=snapshots")
+		if !t.Failed() {
+			awaitNoSandbox(t, c)
+		}
+	})
 }
 
 // serveE2BLocally starts a gateway for E2B's clients whose sandboxes are processes, and returns its URL.

@@ -7,6 +7,7 @@ package checkpoint_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -25,19 +26,33 @@ import (
 // A process is killed as often as fits into killTime, within these bounds, and allKills times in a run of everything.
 const (
 	fewKills, manyKills = 25, 150
-	killTime            = 15 * time.Second
+	killTime            = 12 * time.Second
 	allKills            = 500
 )
 
-const victimVariable = "PODAGENT_CHECKPOINT_VICTIM"
+// goesOn reports whether there is to be one more kill, after n in some time.
+func goesOn(n int, took, limit time.Duration) bool {
+	if isFull() {
+		return n < allKills
+	}
+	return n < fewKills || n < manyKills && took < limit
+}
+
+// The variables have the directory in which a process does what it is killed for.
+const (
+	victimVariable    = "PODAGENT_CHECKPOINT_VICTIM"
+	populatorVariable = "PODAGENT_CHECKPOINT_POPULATOR"
+)
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(victimVariable); dir != "" {
-		fmt.Println(goBackAndForth(dir))
-		os.Exit(1)
-	}
-	if dir := os.Getenv(strangerVariable); dir != "" {
-		if err := actAsStranger(dir); err != nil {
+	for variable, act := range map[string]func(dir string) error{
+		victimVariable: goBackAndForth, populatorVariable: populate, strangerVariable: actAsStranger,
+	} {
+		dir := os.Getenv(variable)
+		if dir == "" {
+			continue
+		}
+		if err := act(dir); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -49,6 +64,16 @@ func TestMain(m *testing.M) {
 // note is a file that a victim writes before each restore. No checkpoint has that before.
 const note = "note"
 
+// What a victim prints before it does it.
+const (
+	recovers         = "recovers"
+	notes            = "notes " // and what
+	makesACheckpoint = "makes a checkpoint"
+	restores         = "restores"
+	populates        = "populates"
+	isDone           = "is done"
+)
+
 // goBackAndForth restores two states of a tree in turn, without an end, and makes checkpoints between.
 func goBackAndForth(dir string) error {
 	ctx := context.Background()
@@ -56,7 +81,7 @@ func goBackAndForth(dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("recovers")
+	fmt.Println(recovers)
 	if err := s.Recover(ctx); err != nil {
 		return err
 	}
@@ -64,28 +89,46 @@ func goBackAndForth(dir string) error {
 	if _, err := s.Create(ctx, checkpoint.CreateOptions{}); err != nil {
 		return err
 	}
-	for n := 0; ; {
-		for _, name := range []string{"one", "other"} {
-			id, err := named(s, name)
-			if err != nil {
-				return err
-			}
-			n++
-			text := fmt.Sprint(os.Getpid(), " ", n)
-			if err := os.WriteFile(filepath.Join(dir, "tree", note), []byte(text), 0o644); err != nil {
-				return err
-			}
-			fmt.Println("restores with", text)
-			if n%2 == 0 {
-				if _, err := s.Create(ctx, checkpoint.CreateOptions{}); err != nil {
-					return err
-				}
-			}
-			if _, err := s.Restore(ctx, id, checkpoint.RestoreOptions{}); err != nil {
+	for n := 0; ; n++ {
+		id, err := named(s, []string{"one", "other"}[n%2])
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprint(os.Getpid(), " ", n)
+		if err := os.WriteFile(filepath.Join(dir, "tree", note), []byte(text), 0o644); err != nil {
+			return err
+		}
+		fmt.Println(notes + text)
+		if n%2 == 0 {
+			fmt.Println(makesACheckpoint)
+			if _, err := s.Create(ctx, checkpoint.CreateOptions{}); err != nil {
 				return err
 			}
 		}
+		fmt.Println(restores)
+		if _, err := s.Restore(ctx, id, checkpoint.RestoreOptions{}); err != nil {
+			return err
+		}
 	}
+}
+
+// populate fills a tree with a checkpoint, and waits to be killed.
+func populate(dir string) error {
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), filepath.Join(dir, "tree"), checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	id, err := named(s, "one")
+	if err != nil {
+		return err
+	}
+	fmt.Println(populates)
+	if _, err := s.Populate(context.Background(), id); err != nil {
+		return err
+	}
+	fmt.Println(isDone)
+	_, err = os.Stdin.Read(make([]byte, 1))
+	return err
 }
 
 // named returns the checkpoint of a name.
@@ -97,6 +140,84 @@ func named(s *checkpoint.Store, name string) (checkpoint.ID, error) {
 		}
 	}
 	return "", fmt.Errorf("no checkpoint %q: %w", name, err)
+}
+
+// A victim is a process that says what it does, until it is killed.
+type victim struct {
+	t            *testing.T
+	cmd          *exec.Cmd
+	lines        *bufio.Scanner
+	doing, noted string
+	began        time.Time                // what it does
+	took         map[string]time.Duration // what it did
+}
+
+// startVictim starts a process that finds this directory in a variable of its environment.
+func startVictim(t *testing.T, variable, dir string) *victim {
+	t.Helper()
+	v := &victim{t: t, cmd: exec.Command(os.Args[0]), took: map[string]time.Duration{}}
+	v.cmd.Env = append(os.Environ(), variable+"="+dir)
+	out, err := v.cmd.StdoutPipe()
+	if err == nil {
+		_, err = v.cmd.StdinPipe() // which never has anything
+	}
+	if err == nil {
+		err = v.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = v.cmd.Process.Kill() // which a test that failed has not done
+		_ = v.cmd.Wait()
+	})
+	v.lines = bufio.NewScanner(out)
+	return v
+}
+
+// next waits until a victim does something else, and reports whether it does.
+func (v *victim) next() bool {
+	v.t.Helper()
+	if !v.lines.Scan() {
+		return false
+	}
+	now, line := time.Now(), v.lines.Text()
+	if v.doing != "" {
+		v.took[v.doing] = now.Sub(v.began)
+	}
+	v.began = now
+	if text, ok := strings.CutPrefix(line, notes); ok {
+		v.noted, line = text, notes
+	}
+	if v.doing = line; !slices.Contains([]string{recovers, notes, makesACheckpoint, restores, populates, isDone}, line) {
+		v.t.Fatalf("it ended by itself: %s", line)
+	}
+	return true
+}
+
+// await waits until a victim does this for the nth time.
+func (v *victim) await(what string, nth int) {
+	v.t.Helper()
+	for n := 0; n < nth; {
+		if !v.next() {
+			v.t.Fatalf("it ended while it %s", v.doing)
+		}
+		if v.doing == what {
+			n++
+		}
+	}
+}
+
+// kill kills a victim after some time, which is random and not until something has happened.
+func (v *victim) kill(after time.Duration) {
+	v.t.Helper()
+	time.Sleep(after)
+	if err := v.cmd.Process.Kill(); err != nil {
+		v.t.Fatal(err)
+	}
+	for v.next() {
+	}
+	_ = v.cmd.Wait()
 }
 
 // However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it,
@@ -115,47 +236,147 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 		}
 		states[name] = g.look()
 	}
-	cut, recoveriesCut := 0, 0
+	killed, cut := map[string]int{}, map[string]int{}
 	var recovery time.Duration // how long one takes that has something to do
 	n, began := 0, time.Now()
-	for ; isFull() && n < allKills || !isFull() && (n < fewKills || n < manyKills && time.Since(began) < killTime); n++ {
-		restore := 3
+	for ; goesOn(n, time.Since(began), killTime); n++ {
+		what := restores
 		if n%4 == 0 {
-			restore = 2 // before which there is a checkpoint
+			what = makesACheckpoint
 		}
-		noted := killVictim(t, dir, restore, 0)
-		if isCutOff(dir) && recovery > 0 && rand.N(2) == 0 {
-			killVictim(t, dir, 0, rand.N(recovery))
-			if isCutOff(dir) {
-				recoveriesCut++
+		noted := killDoing(t, dir, what, killed)
+		if isCutOff(dir) {
+			cut[restores]++
+			if recovery > 0 && n%2 == 0 {
+				v := startVictim(t, victimVariable, dir)
+				v.await(recovers, 1)
+				v.kill(rand.N(recovery))
+				if v.noted != "" {
+					noted = v.noted
+				}
+				if isCutOff(dir) {
+					cut[recovers]++
+				}
 			}
+		}
+		recovery = max(recovery, wantOneOf(t, g, states, noted))
+	}
+	t.Logf("of %d processes, these were killed: %v; this was cut off: %v", n, killed, cut)
+	for what, least := range map[string]int{restores: n / 4, makesACheckpoint: n / 10} {
+		if killed[what] < least {
+			t.Errorf("of %d processes, only %d were killed while one %s", n, killed[what], what)
+		}
+	}
+	if cut[restores] < n/10 || cut[recovers] == 0 {
+		t.Errorf("of %d restores, only %d were cut off, and %d of their recoveries", n, cut[restores], cut[recovers])
+	}
+}
+
+// killDoing has a process restore and make checkpoints, and kills it at a random moment of what it does then. It counts that, and
+// returns what the process noted last.
+func killDoing(t *testing.T, dir, what string, killed map[string]int) (noted string) {
+	t.Helper()
+	v := startVictim(t, victimVariable, dir)
+	v.await(what, 3) // the first takes longer
+	v.kill(rand.N(v.took[what]))
+	killed[v.doing]++
+	return v.noted
+}
+
+// wantOneOf recovers a tree, and expects one of the states, and all of them and what a victim has noted last among the checkpoints.
+// It returns how long the recovery took if there was something to do.
+func wantOneOf(t *testing.T, g *garden, states map[string]map[string]string, noted string) (recovery time.Duration) {
+	t.Helper()
+	s, err := checkpoint.Open(filepath.Join(filepath.Dir(g.root), "store"), g.root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupted, began := s.Interrupted(), time.Now()
+	if err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if interrupted {
+		recovery = time.Since(began)
+	}
+	wantNoted(t, g.root, s, noted)
+	now := g.look()
+	delete(now, note)
+	if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
+		t.Fatalf("it is neither: %s\n%s", one, other)
+	}
+	for name := range states {
+		if _, err := named(s, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return recovery
+}
+
+// However a Populate is killed, the tree has all that the checkpoint has once the next process has recovered it, or nothing, and
+// then it can be populated.
+func TestKilledPopulatesLeaveAllOrNothing(t *testing.T) {
+	g := newGarden(t, 8)
+	dir := filepath.Dir(g.root)
+	defer os.RemoveAll(dir)
+	for range 200 {
+		g.grow()
+	}
+	c, err := g.store.Create(t.Context(), checkpoint.CreateOptions{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := g.look()
+	clearTree(t, g.root)
+	v := startVictim(t, populatorVariable, dir)
+	v.await(isDone, 1)
+	v.kill(0)
+	took, cut := v.took[populates], 0
+	n, began := 0, time.Now()
+	for ; goesOn(n, time.Since(began), killTime/4); n++ {
+		clearTree(t, g.root)
+		if err := os.Remove(filepath.Join(dir, "store", "populated")); err != nil {
+			t.Fatal(err)
+		}
+		v := startVictim(t, populatorVariable, dir)
+		v.await(populates, 1)
+		v.kill(rand.N(took))
+		if took += took / 8; v.doing == isDone {
+			took = v.took[populates]
+		}
+		if isCutOff(dir) {
+			cut++
 		}
 		s, err := checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		cutOff, recovers := s.Interrupted(), time.Now()
 		if err := s.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if cutOff {
-			cut++
-			recovery = time.Since(recovers)
-		}
-		wantNoted(t, g.root, s, noted)
-		now := g.look()
-		delete(now, note)
-		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
-			t.Fatalf("it is neither: %s\n%s", one, other)
-		}
-		for name := range states {
-			if _, err := named(s, name); err != nil {
+		if len(g.look()) == 0 {
+			if _, err := s.Populate(t.Context(), c.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
+		if diff := cmp.Diff(want, g.look()); diff != "" {
+			t.Fatalf("(-checkpoint +populated)\n%s", diff)
+		}
 	}
-	if cut < n/20 || recoveriesCut == 0 {
-		t.Errorf("of %d restores, only %d were cut off, and %d of their recoveries", n, cut, recoveriesCut)
+	t.Logf("of %d, %d were cut off", n, cut)
+	if cut < n/10 {
+		t.Errorf("of %d, only %d were cut off", n, cut)
+	}
+}
+
+// clearTree removes all that is in a directory.
+func clearTree(t *testing.T, root string) {
+	t.Helper()
+	entries, err := os.ReadDir(root)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -190,49 +411,4 @@ func wantNoted(t *testing.T, root string, s *checkpoint.Store, text string) {
 		}
 	}
 	t.Fatalf("%q is neither in the tree nor in a checkpoint", text)
-}
-
-// killVictim starts a process that recovers and then restores, and kills it: after a time from the beginning of one of the
-// restores, or of the recovery if that is the zeroth. If the time is 0 it is at any moment of that restore, or soon after it.
-// It returns what the process noted last.
-func killVictim(t *testing.T, dir string, restore int, after time.Duration) (noted string) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimVariable+"="+dir)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	const restores = "restores with "
-	var began time.Time
-	for n := 0; n <= restore; n++ {
-		began = time.Now()
-		want := restores
-		if n == 0 {
-			want = "recovers"
-		}
-		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
-			t.Fatalf("it printed %q, %v", lines.Text(), lines.Err())
-		}
-		noted = strings.TrimPrefix(lines.Text(), want)
-	}
-	if after == 0 {
-		after = rand.N(time.Since(began))
-	}
-	time.Sleep(after) // at a moment that is random, and not until something has happened
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for lines.Scan() {
-		var ok bool
-		if noted, ok = strings.CutPrefix(lines.Text(), restores); !ok {
-			t.Fatalf("it ended by itself: %s", lines.Text())
-		}
-	}
-	_ = cmd.Wait()
-	return noted
 }

@@ -237,6 +237,26 @@ func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
 	}
 }
 
+// Of too many checkpoints with a name the oldest go, too.
+func TestOldestNamedCheckpointsGoIfAllAreNamed(t *testing.T) {
+	root, s := plot(t, nil, checkpoint.Options{Max: 10})
+	for n := range 12 {
+		sow(t, root, map[string]string{"x": fmt.Sprint(n)})
+		if _, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: fmt.Sprint(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) > 10 || list[len(list)-1].Name != "11" {
+		t.Fatalf("there are %+v, %v", list, err)
+	}
+	for i, c := range list {
+		if want := fmt.Sprint(12 - len(list) + i); c.Name != want {
+			t.Errorf("the checkpoint %q is there, not %q", c.Name, want)
+		}
+	}
+}
+
 // Many checkpoints of small changes make few packs.
 func TestManyCheckpointsHaveFewPacks(t *testing.T) {
 	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{})

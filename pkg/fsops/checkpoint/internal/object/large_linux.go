@@ -141,7 +141,7 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 		if !cloned {
 			_, err = io.CopyN(to, file, size)
 		}
-		if err == io.EOF {
+		if err == io.EOF || err == nil && !o.isAsArrived(file, h) {
 			err = Damaged(h)
 		}
 		return err
