@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
 // Populate makes an empty tree what it was in a checkpoint, with what Options.Protected names. For a tree that
@@ -35,7 +37,7 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 		return Restored{}, err
 	}
 	done, err := s.restore(ctx, id, nil, true)
-	if done.Before.ID != "" && done.Before.ID != id {
+	if done.Before.ID != "" && done.Before.ID != id && !errors.Is(err, ErrUnfinished) {
 		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}
 	}
@@ -46,6 +48,15 @@ func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
 func (s *Store) isPopulated() bool {
 	_, err := os.Lstat(s.path(populatedFile))
 	return err == nil
+}
+
+// mustFindNothing returns an error if the scan has found anything in a tree that was empty: somebody has made that meanwhile.
+func (r *restorer) mustFindNothing() error {
+	found, err := tree.Read(r.objects, r.present.tree)
+	if err == nil && len(found) > 0 {
+		err = &os.PathError{Op: "populate", Path: r.s.root, Err: unix.ENOTEMPTY}
+	}
+	return err
 }
 
 // mustBeEmpty returns an error if there is anything in the tree but the store.

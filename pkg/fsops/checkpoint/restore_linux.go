@@ -20,8 +20,8 @@ import (
 // only what differs: each file at once, by a rename. For want of room, other checkpoints go as for [Store.Create]; if that
 // does not help, Restore fails with [ErrNoRoom], says what would be lost, and changes nothing.
 //
-// It removes a file that the checkpoint lacks only if the file is newer: if it has been made, changed or renamed since.
-// Of a checkpoint that was received from another store, that means since it arrived; a directory must have been made since.
+// It removes a file that the checkpoint lacks only if the file is newer: if it, or a directory that it is in, has been made,
+// changed or renamed since. Of a checkpoint that was received from another store, that means since it arrived, and a directory must have been made since.
 // What the checkpoint left out stays, and so does what opts.Protected of the store names, and what
 // commands change while Restore runs. Restored.Kept names what is not as in the checkpoint, for which the error
 // is [ErrIncomplete]. Files that are open stay open, with what they had. Nothing is followed out of the tree.
@@ -69,6 +69,11 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 	}
 	if done.Before, err = r.keepPresent(ctx, id); err != nil {
 		return done, r.withLost(ctx, err)
+	}
+	if fresh {
+		if err := r.mustFindNothing(); err != nil {
+			return done, err
+		}
 	}
 	if err := r.check(ctx); err != nil {
 		if errors.Is(err, ErrCorrupt) {
@@ -133,6 +138,7 @@ type restorer struct {
 	// objects has the directories of the target, and of what is there now, in present.
 	objects *object.Store
 	present *found
+	finder  tree.Finder
 	leftOut map[string]bool
 	// unstored are the files that are to go and that no checkpoint has.
 	unstored map[string]bool

@@ -99,6 +99,7 @@ func (r *restorer) mayChange(path string) error {
 // both changes what is in a directory that stays one.
 func (r *restorer) both(parent int, path, name string, ea, eb *tree.Entry) error {
 	covered := r.covers(path)
+	defer r.enterNewer(parent, name)()
 	fd, err := r.enter(parent, name, ea.Mode)
 	if err != nil {
 		return err

@@ -58,12 +58,7 @@ func gone(err error) error {
 
 func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error {
 	stays := r.arrived && !r.madeSince(parent, name)
-	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere. One that
-	// has arrived has nothing of the files that were here.
-	if !r.arrived && r.target.MoreLeftOut == 0 && r.mustBeNewer(parent, name) == nil {
-		r.newer++
-		defer func() { r.newer-- }()
-	}
+	defer r.enterNewer(parent, name)()
 	fd, err := r.enter(parent, name, e.Mode)
 	if err != nil {
 		return gone(err)
@@ -100,6 +95,18 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 	return nil
 }
 
+// enterNewer counts a directory as one around the present one, until leave is called, if it has been changed or renamed since the
+// checkpoint: what the checkpoint lacks in it may be older, and has come with a directory that was moved.
+func (r *restorer) enterNewer(parent int, name string) (leave func()) {
+	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere. One that
+	// has arrived has nothing of the files that were here.
+	if r.arrived || r.target.MoreLeftOut > 0 || r.mustBeNewer(parent, name) != nil {
+		return func() {}
+	}
+	r.newer++
+	return func() { r.newer-- }
+}
+
 // madeSince reports whether a directory is known to have been made since the checkpoint arrived. Its other times change with what
 // is in it.
 func (r *restorer) madeSince(parent int, name string) bool {
@@ -114,7 +121,7 @@ func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 		return err
 	}
 	if e.Kind == tree.HardLink {
-		first, err := tree.Find(r.objects, r.present.tree, e.Target)
+		first, err := r.finder.Find(r.objects, r.present.tree, e.Target)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (r *restorer) link(root int, l link) (err error) {
 
 // copyInstead makes a further name of a file that is not restored a file of its own, with the same content.
 func (r *restorer) copyInstead(root int, l link) error {
-	e, err := tree.Find(r.objects, r.target.root().Hash, l.target)
+	e, err := r.finder.Find(r.objects, r.target.root().Hash, l.target)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (s scope) reaches(p string) bool {
 // mustBeAnywhere returns a [fs.ErrNotExist] that names the path to restore that neither the checkpoint nor the tree has.
 func (r *restorer) mustBeAnywhere() error {
 	for _, p := range r.scope {
-		had, err := tree.Has(r.s.objects, r.target.root().Hash, p)
+		had, err := r.finder.Has(r.s.objects, r.target.root().Hash, p)
 		if err == nil && !had && !r.s.isThere(p) { // check tells of an error
 			return &fs.PathError{Op: "restore", Path: p, Err: fs.ErrNotExist}
 		}
@@ -72,8 +72,8 @@ func (r *restorer) mustBeAnywhere() error {
 // noteOmitted names the paths to restore at which there is something that checkpoints leave out.
 func (r *restorer) noteOmitted() error {
 	for _, p := range r.scope {
-		had, err := tree.Has(r.objects, r.target.root().Hash, p)
-		has, hasErr := tree.Has(r.objects, r.present.tree, p)
+		had, err := r.finder.Has(r.objects, r.target.root().Hash, p)
+		has, hasErr := r.finder.Has(r.objects, r.present.tree, p)
 		if err := errors.Join(err, hasErr); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,6 +131,24 @@ func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	}
 }
 
+// Files in a directory that is moved keep their times. They go back with it, also if it has taken the place of another one.
+func TestDirectoryInThePlaceOfAnotherOneGoesBack(t *testing.T) {
+	was := map[string]string{"from/x": "1", "from/sub/y": "2", "to/sub/z": "3"}
+	root, s := plot(t, was, checkpoint.Options{})
+	c := create(t, s)
+	to := filepath.Join(root, "to")
+	if err := errors.Join(os.RemoveAll(to), os.Rename(filepath.Join(root, "from"), to)); err != nil {
+		t.Fatal(err)
+	}
+	sow(t, root, map[string]string{"to/new": "4"})
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(was, reap(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // An object that is damaged or gone is found before anything is changed, be it in a pack or a file of its own.
 func TestDamagedObjectChangesNothing(t *testing.T) {
 	write := func(path string, change func(b []byte) []byte) error {
@@ -151,6 +170,40 @@ func TestDamagedObjectChangesNothing(t *testing.T) {
 		for name, damage := range damages {
 			t.Run(where+"/"+name, func(t *testing.T) { damageObject(t, where, damage) })
 		}
+	}
+}
+
+// What somebody has read for a transfer that is still open is compared with its hash again before a restore.
+func TestDamagedObjectChangesNothingDuringATransfer(t *testing.T) {
+	root, s := plot(t, map[string]string{"x": "one"}, checkpoint.Options{})
+	c := create(t, s)
+	x, err := s.Send(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	now := map[string]string{"x": "two", "y": "new"}
+	sow(t, root, now)
+	later := create(t, s) // whose objects are known to be whole since
+	sow(t, root, map[string]string{"x": "three"})
+	packs, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store", "packs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range packs {
+		text, err := os.ReadFile(pack)
+		if err == nil {
+			err = errors.Join(os.Chmod(pack, 0o600), os.WriteFile(pack, bytes.Replace(text, []byte("two"), []byte("TWO"), 1), 0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Restore(t.Context(), later.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("restoring: %v", err)
+	}
+	if got := reap(t, root)["x"]; got != "three" {
+		t.Errorf("the file has %q", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package object
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -128,5 +129,30 @@ func TestListedObjectsMayGo(t *testing.T) {
 	}
 	if !o.HasOf(came, nil) {
 		t.Error("without a list it is not there")
+	}
+}
+
+// An object that arrives again, or cannot be kept, is not counted for what it does not take.
+func TestObjectThatArrivesTwiceCountsOnce(t *testing.T) {
+	o := openStore(t, t.TempDir())
+	content := noisy(1, 1<<20)
+	for range 3 {
+		arrive(t, o, content)
+	}
+	if o.Used() != 1<<20 {
+		t.Errorf("1 MiB counts as %d bytes", o.Used())
+	}
+	in, err := o.Incoming()
+	if err == nil {
+		err = in.Add(content[1:])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Commit(Sum(content[1:])); !errors.Is(err, fs.ErrNotExist) || o.Used() != 1<<20 {
+		t.Errorf("what cannot be kept: %v, and %d bytes count", err, o.Used())
 	}
 }

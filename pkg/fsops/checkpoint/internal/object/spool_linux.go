@@ -115,7 +115,7 @@ func (s *Spool) Commit() (h Hash, err error) {
 		s.Discard()
 		return h, err
 	}
-	return h, s.o.publish(s.file.Name(), h)
+	return h, s.o.publish(s.file.Name(), h, s.Size)
 }
 
 // A StoreError is one of the store's, and not of the file that is read.

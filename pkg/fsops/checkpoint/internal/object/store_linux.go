@@ -226,11 +226,11 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 	return o.Read(c, h, MaxDir)
 }
 
-// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. It does not read one in a pack that somebody
-// has read since [Store.Use], nor, if that is believed, one with a file of its own that has arrived since.
+// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. What was compared with its hash since
+// [Store.Use], in a pack or as it arrived, is not read again if it is believed.
 func (o *Store) Check(h Hash, believed bool) error {
 	at, packed, err := o.packs.find(h)
-	if err != nil || packed && at.whole {
+	if err != nil || packed && at.whole && believed {
 		return err
 	}
 	if !packed && believed {

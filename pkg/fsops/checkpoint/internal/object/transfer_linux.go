@@ -116,7 +116,7 @@ func (in *Incoming) Commit(h Hash) error {
 		in.Discard()
 		return err
 	}
-	if err := in.o.publish(in.path(), h); err != nil {
+	if err := in.o.publish(in.path(), h, in.size); err != nil {
 		in.file.Close()
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
@@ -43,44 +42,6 @@ func Both(a, b Entries) iter.Seq2[*Entry, *Entry] {
 			}
 		}
 	}
-}
-
-// Find returns the entry of the file that a hard link names by its path from a directory. If there is none, the error
-// is [object.ErrCorrupt].
-func Find(o *object.Store, h object.Hash, path string) (*Entry, error) {
-	for at := path; ; {
-		first, rest, deeper := strings.Cut(at, "/")
-		t, err := Read(o, h)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(t, func(e Entry) bool { return e.Name == first })
-		switch {
-		case i < 0 || deeper && t[i].Kind != Directory || !deeper && (t[i].Kind == HardLink || t[i].Kind == Directory):
-			return nil, fmt.Errorf("%w: a hard link to %q, which is not there", object.ErrCorrupt, path)
-		case !deeper:
-			return &t[i], nil
-		}
-		h, at = t[i].Hash, rest
-	}
-}
-
-// Has reports whether a directory has something at a path.
-func Has(o *object.Store, h object.Hash, path string) (bool, error) {
-	for name := range strings.SplitSeq(path, "/") {
-		t, err := ReadOrNone(o, h) // which nothing but a directory has any of
-		if err != nil {
-			return false, err
-		}
-		i := slices.IndexFunc(t, func(e Entry) bool { return e.Name == name })
-		if i < 0 {
-			return false, nil
-		}
-		if h = (object.Hash{}); t[i].Kind == Directory {
-			h = t[i].Hash
-		}
-	}
-	return true, nil
 }
 
 // NameOf returns the name that two entries have, one of which may be nil.
