@@ -124,7 +124,8 @@ type CreateOptions struct {
 // RestoreOptions say what of a checkpoint is restored.
 type RestoreOptions struct {
 	// Paths are what to restore, each with all that is below it: relative to the tree's root,
-	// without links in them. Without any, everything is restored. There may be 1000 of them, with 64 KiB together.
+	// without links in them. Without any, everything is restored. There may be 1000 of them, with 64 KiB together. Names of
+	// a file that are among them are of one file again; names elsewhere may be of another one then.
 	Paths []string
 }
 

@@ -153,6 +153,46 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
+// A restore of paths makes directories around them writable for a moment. One that was killed meanwhile does not leave them so.
+func TestKilledRestoreGivesDirectoriesAroundItsPathsTheirModes(t *testing.T) {
+	root, s := openForForgery(t)
+	file, around := filepath.Join(root, "ro", "sub", "file"), filepath.Join(root, "ro")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("1"), 0o600), os.Chmod(around, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	var ids []ID
+	for _, text := range []string{"1", "2"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Create(t.Context(), CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, c.ID)
+	}
+	unlock, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.writeJournal(newJournal(ids[0], ids[1], []string{"ro/sub"}, newToken()))
+	unlock()
+	if err = errors.Join(err, os.Chmod(around, 0o755)); err != nil { // as the restore does
+		t.Fatal(err)
+	}
+	next, err := Open(s.dir, root, s.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(around)
+	if text, readErr := os.ReadFile(file); errors.Join(err, readErr) != nil || string(text) != "1" || info.Mode().Perm() != 0o555 {
+		t.Errorf("the file has %q, and the directory around it is %v", text, info)
+	}
+}
+
 // A Populate that was killed is completed, or undone. Only if all is there, the tree counts as populated. What is protected
 // stays missing, since whoever can write to the store can forge a journal.
 func TestKilledPopulateIsCompletedOrUndone(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 
 func TestMain(m *testing.M) {
 	for variable, act := range map[string]func(dir string) error{
-		victimVariable: goBackAndForth, populatorVariable: populate, strangerVariable: actAsStranger,
+		victimVariable: goBackAndForth, populatorVariable: populate, strangerVariable: actAsStranger, nobodyVariable: restoreAsNobody,
 	} {
 		dir := os.Getenv(variable)
 		if dir == "" {

@@ -88,6 +88,9 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
 	}
 	defer done()
 	r.objects, r.present = objects, present
+	if before, err := s.manifest(j.Before); err == nil {
+		r.before = before.root().Hash
+	}
 	if err := errors.Join(r.findUnkept(ctx, j.Before), r.check(ctx)); err != nil {
 		return err
 	}

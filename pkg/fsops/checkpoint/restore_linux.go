@@ -138,7 +138,11 @@ type restorer struct {
 	// objects has the directories of the target, and of what is there now, in present.
 	objects *object.Store
 	present *found
-	finder  tree.Finder
+	// before is the tree of the checkpoint of before, if an earlier process has begun to change that.
+	before Hash
+	// These find files in the three trees.
+	inTarget, inPresent, inBefore tree.Finder
+
 	leftOut map[string]bool
 	// unstored are the files that are to go and that no checkpoint has.
 	unstored map[string]bool
@@ -149,6 +153,8 @@ type restorer struct {
 	linkBytes int
 	// again are the paths of files with several names whose first name was made anew.
 	again map[string]bool
+	// copies has the paths of files that have the place of others which are not restored, by the paths of those.
+	copies map[string]string
 
 	// since is the change time, in nanoseconds, from which a file counts as newer than the target; arrived says that the
 	// target came from another store. See newerSince.
@@ -186,7 +192,7 @@ func (s *Store) newRestorer(id ID, paths []string, token string) (*restorer, err
 	if r.exclude, err = omit(target.Exclude, token); err != nil {
 		return nil, err
 	}
-	r.leftOut, r.unstored, r.again, r.keptPaths = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}
+	r.leftOut, r.unstored, r.again, r.keptPaths, r.copies = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}, map[string]string{}
 	for _, l := range target.LeftOut {
 		r.leftOut[string(l.Path)] = true
 	}

@@ -106,14 +106,26 @@ func (r *restorer) both(parent int, path, name string, ea, eb *tree.Entry) error
 	}
 	defer unix.Close(fd)
 	err = r.dir(fd, path, ea.Hash, eb.Hash)
-	if !covered && ea.Mode&0o300 != 0o300 {
-		err = errors.Join(err, unix.Fchmod(fd, ea.Mode)) // which enter has changed
+	if mode := r.modeBefore(path, ea); !covered && mode&0o300 != 0o300 {
+		err = errors.Join(err, unix.Fchmod(fd, mode)) // which enter has changed
 	}
 	if err != nil || !covered {
 		return err
 	}
 	r.changed++
 	return r.describe(fd, path, eb)
+}
+
+// modeBefore returns the mode that a directory had before enter changed it, be it in an earlier process.
+func (r *restorer) modeBefore(path string, e *tree.Entry) uint32 {
+	if r.before == (Hash{}) {
+		return e.Mode
+	}
+	was, err := r.inBefore.Entry(r.objects, r.before, path)
+	if err != nil || was == nil || was.Kind != tree.Directory || e.Mode != was.Mode|0o700 {
+		return e.Mode
+	}
+	return was.Mode
 }
 
 // enter opens a directory to change what is in it.

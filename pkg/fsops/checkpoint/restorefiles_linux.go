@@ -121,7 +121,7 @@ func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 		return err
 	}
 	if e.Kind == tree.HardLink {
-		first, err := r.finder.Find(r.objects, r.present.tree, e.Target)
+		first, err := r.inPresent.Find(r.objects, r.present.tree, e.Target)
 		if err != nil {
 			return err
 		}

@@ -33,36 +33,51 @@ func (r *restorer) link(root int, l link) (err error) {
 	if err := r.mayChange(l.path); err != nil {
 		return err
 	}
-	if !r.scope.covers(l.target) {
-		return r.copyInstead(root, l)
+	if first, ok := r.copies[l.target]; ok {
+		l.target = first
 	}
 	if r.isKept(l.target) {
 		return fmt.Errorf("%q is not as in the checkpoint", l.target)
 	}
-	from, fromName, err := openParent(root, l.target)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(from)
 	to, name, err := openParent(root, l.path)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(to)
+	leave, err := enterDescribed(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
+	if !r.scope.covers(l.target) {
+		if stays, err := r.isAsInTarget(l.target); err != nil || !stays {
+			return errors.Join(err, r.copyInstead(to, name, l))
+		}
+	}
+	return r.linkTo(root, to, name, l)
+}
+
+// isAsInTarget reports whether a file that is no directory is there as it was.
+func (r *restorer) isAsInTarget(path string) (bool, error) {
+	was, err := r.inTarget.Find(r.objects, r.target.root().Hash, path)
+	if err != nil {
+		return false, err
+	}
+	is, err := r.inPresent.Entry(r.objects, r.present.tree, path)
+	return is != nil && tree.Same(is, was), err
+}
+
+// linkTo gives the file at l.target, which is there, a name in an open directory.
+func (r *restorer) linkTo(root, to int, name string, l link) error {
+	from, fromName, err := openParent(root, l.target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
 	var a, b unix.Statx_t
 	if statx(from, fromName, &a) == nil && statx(to, name, &b) == nil && a.Ino == b.Ino {
 		return nil
 	}
-	var dir unix.Stat_t
-	if err := unix.Fstat(to, &dir); err != nil {
-		return err
-	}
-	defer func() {
-		timeErr := setTime(to, dir.Mtim.Nano()) // which was what it is to be
-		if !errors.Is(timeErr, unix.EPERM) {    // the directory is somebody else's, as the root of the tree may be
-			err = errors.Join(err, timeErr)
-		}
-	}()
 	staged := r.exclude.newName()
 	if err := unix.Linkat(from, fromName, to, staged, 0); err != nil {
 		return err
@@ -77,21 +92,45 @@ func (r *restorer) link(root int, l link) (err error) {
 	return nil
 }
 
-// copyInstead makes a further name of a file that is not restored a file of its own, with the same content.
-func (r *restorer) copyInstead(root int, l link) error {
-	e, err := r.finder.Find(r.objects, r.target.root().Hash, l.target)
+// copyInstead makes a further name of a file that is not restored, and is another one now, a file with the same content. It is
+// the file of all further names that are restored.
+func (r *restorer) copyInstead(to int, name string, l link) error {
+	e, err := r.inTarget.Find(r.objects, r.target.root().Hash, l.target)
 	if err != nil {
 		return err
 	}
-	to, name, err := openParent(root, l.path)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(to)
 	if l.present == nil {
-		return r.make(to, l.path, name, e)
+		err = r.make(to, l.path, name, e)
+	} else {
+		err = r.replace(to, l.path, name, l.present, e)
 	}
-	return r.replace(to, l.path, name, l.present, e)
+	if err == nil {
+		r.copies[l.target] = l.path
+	}
+	return err
+}
+
+// enterDescribed makes an open directory that is as it is to be one that can be written to. Once leave is called, it is as it
+// was, with its time.
+func enterDescribed(fd int) (leave func() error, err error) {
+	var was unix.Stat_t
+	if err := unix.Fstat(fd, &was); err != nil {
+		return nil, err
+	}
+	mode := was.Mode & tree.ModeBits
+	if mode&0o300 != 0o300 {
+		_ = unix.Fchmod(fd, mode|0o700) // where that may not be, neither may what follows
+	}
+	return func() (err error) {
+		if mode&0o300 != 0o300 {
+			err = unix.Fchmod(fd, mode)
+		}
+		err = errors.Join(err, setTime(fd, was.Mtim.Nano()))
+		if errors.Is(err, unix.EPERM) { // the directory is somebody else's, as the root of the tree may be
+			return nil
+		}
+		return err
+	}, nil
 }
 
 // openParent opens the directory that a path is in, without following links.

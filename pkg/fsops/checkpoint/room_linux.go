@@ -24,7 +24,13 @@ func (s *Store) scanInRoom(ctx context.Context, exclude omitted, needed []ID) (*
 		}
 		if made, roomErr := next(ctx); roomErr != nil || !made {
 			// What it has stored would take the room of the next one.
-			return nil, errors.Join(noRoom(err), roomErr, s.collect(ctx))
+			err = noRoom(err)
+			for _, further := range []error{roomErr, s.collect(ctx)} {
+				if !isNoRoom(further) { // which is said already
+					err = errors.Join(err, further)
+				}
+			}
+			return nil, err
 		}
 	}
 }
@@ -37,6 +43,9 @@ func isNoRoom(err error) bool {
 func noRoom(err error) error {
 	if errors.Is(err, ErrNoRoom) {
 		return err
+	}
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		err = errno // the path is one of the store's, which tells nobody anything
 	}
 	return fmt.Errorf("%w: %w", ErrNoRoom, err)
 }

@@ -97,6 +97,43 @@ func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+// Names of one file that are restored without its first name belong to that, or to one file of their own if it is another one now.
+func TestRestoreOfPathsKeepsHardLinks(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		root, s := plot(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
+		names := []string{"a", "d/b", "d/c"}
+		for _, name := range names[1:] {
+			if err := os.Link(filepath.Join(root, "a"), filepath.Join(root, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := create(t, s)
+		if err := os.RemoveAll(filepath.Join(root, "d")); err != nil {
+			t.Fatal(err)
+		}
+		if changed {
+			sow(t, root, map[string]string{"a": "2"})
+		}
+		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"d"}}); err != nil {
+			t.Fatal(err)
+		}
+		var infos []fs.FileInfo
+		for _, name := range names {
+			info, err := os.Lstat(filepath.Join(root, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			infos = append(infos, info)
+		}
+		if !os.SameFile(infos[1], infos[2]) || os.SameFile(infos[0], infos[1]) == changed {
+			t.Errorf("with another first file %t, they are %v", changed, infos)
+		}
+		if got := reap(t, root)["d/b"]; got != "1" {
+			t.Errorf("it has %q", got)
+		}
+	}
+}
+
 // What a checkpoint cannot have seen stays: files that are excluded or protected, sockets, and what is mounted.
 func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	root, s := plot(t, map[string]string{"kept.log": "1", "x": "1", "safe/x": "1"}, checkpoint.Options{
@@ -366,6 +403,10 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	_ = os.WriteFile(filepath.Join(root, "big"), big, 0o600) // until nothing is left
 	if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
 		t.Errorf("creating one: %v", err)
+	}
+	_, err = s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
+	if pathErr := new(fs.PathError); !errors.Is(err, checkpoint.ErrNoRoom) || errors.As(err, &pathErr) || !strings.Contains(err.Error(), `no checkpoint has "big"`) {
+		t.Errorf("restoring where there is no room for what is there: %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "big")); err != nil {
 		t.Fatal(err)

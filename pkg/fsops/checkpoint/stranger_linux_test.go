@@ -21,7 +21,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
-const strangerVariable = "PODAGENT_CHECKPOINT_STRANGER"
+// The variables have the directory in which a process that is not root does something.
+const (
+	strangerVariable = "PODAGENT_CHECKPOINT_STRANGER"
+	nobodyVariable   = "PODAGENT_CHECKPOINT_NOBODY"
+)
 
 // actAsStranger makes, compares and restores a checkpoint of a tree with files of others, and prints what it lacks.
 func actAsStranger(dir string) error {
@@ -63,29 +67,17 @@ func actAsStranger(dir string) error {
 
 // Who is not root can neither read nor own what is others'. A checkpoint, a diff and a restore say so.
 func TestFilesOfOthersAreNamed(t *testing.T) {
-	const uid = 65534
-	dir, err := os.MkdirTemp("", "checkpoint-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := nobodysDir(t)
 	root := filepath.Join(dir, "tree")
 	sow(t, root, map[string]string{"theirs": "1", "tool": "1", "secret": "1", "hidden/x": "1", "own/x": "1"})
-	err = errors.Join(
+	err := errors.Join(
 		os.Chmod(filepath.Join(root, "tool"), 0o755|fs.ModeSetuid), os.Chmod(filepath.Join(root, "secret"), 0o600), os.Chmod(filepath.Join(root, "hidden"), 0o700),
-		os.Chown(root, uid, uid), os.Chown(dir, uid, uid), os.Chmod(dir, 0o755), os.Chown(filepath.Join(root, "own"), uid, uid),
+		os.Chown(root, nobody, nobody), os.Chown(filepath.Join(root, "own"), nobody, nobody),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/proc/self/exe") // whose own path others may not reach
-	cmd.Env = append(os.Environ(), strangerVariable+"="+dir)
-	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out := runAsNobody(t, strangerVariable, dir)
 	want := `left out hidden permission denied
 left out secret permission denied
 removed theirs 
@@ -98,7 +90,7 @@ kept closed permission denied
 kept theirs it cannot belong to 0:0: operation not permitted
 kept tool it cannot belong to 0:0: operation not permitted
 `
-	if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(string(out), "\n")); diff != "" {
+	if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(out, "\n")); diff != "" {
 		t.Error(diff)
 	}
 	for name, mode := range map[string]fs.FileMode{"theirs": 0o644, "tool": 0o755} {
@@ -106,4 +98,100 @@ kept tool it cannot belong to 0:0: operation not permitted
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
+}
+
+// restoreAsNobody restores a tree with directories that nobody may write to, all of it, some of it, and an empty one.
+func restoreAsNobody(dir string) error {
+	ctx, root := context.Background(), filepath.Join(dir, "tree")
+	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	readOnly := []string{filepath.Join(root, "ro/sub"), filepath.Join(root, "ro")}
+	err = errors.Join(os.MkdirAll(readOnly[0], 0o755), os.WriteFile(filepath.Join(root, "ro/a"), []byte("1"), 0o644))
+	for _, name := range []string{"ro/b", "ro/sub/c", "d"} {
+		err = errors.Join(err, os.Link(filepath.Join(root, "ro/a"), filepath.Join(root, name)))
+	}
+	for _, path := range readOnly {
+		err = errors.Join(err, os.Chmod(path, 0o555))
+	}
+	c, createErr := s.Create(ctx, checkpoint.CreateOptions{})
+	if err = errors.Join(err, createErr); err != nil {
+		return err
+	}
+	remove := func(paths ...string) error {
+		err := errors.Join(os.Chmod(readOnly[1], 0o755), os.Chmod(readOnly[0], 0o755))
+		for _, path := range paths {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, path)))
+		}
+		return err
+	}
+	restore := func(paths ...string) error {
+		_, err := s.Restore(ctx, c.ID, checkpoint.RestoreOptions{Paths: paths})
+		return err
+	}
+	for _, change := range []func() error{
+		func() error { return errors.Join(remove("ro", "d"), restore()) },
+		func() error { return errors.Join(remove("ro/b", "ro/sub/c"), restore("ro")) },
+		func() error { return errors.Join(remove("ro/a", "ro/b", "ro/sub", "d"), restore("ro", "d")) },
+		func() error {
+			err := remove("ro", "d")
+			_, populateErr := s.Populate(ctx, c.ID)
+			return errors.Join(err, populateErr)
+		},
+	} {
+		if err := change(); err != nil {
+			return err
+		}
+		for d, err := range s.Diff(ctx, c.ID, "", checkpoint.DiffOptions{}) {
+			if err != nil {
+				return err
+			}
+			fmt.Println(d.How, d.Path)
+		}
+	}
+	return nil
+}
+
+// Directories that nobody may write to come back with all hard links in them, also if nobody is whom the agent runs as.
+func TestReadOnlyDirectoriesComeBackWithTheirLinks(t *testing.T) {
+	dir := nobodysDir(t)
+	root := filepath.Join(dir, "tree")
+	if err := errors.Join(os.Mkdir(root, 0o755), os.Chown(root, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	if out := runAsNobody(t, nobodyVariable, dir); out != "" {
+		t.Errorf("after restores, these are not as they were:\n%s", out)
+	}
+}
+
+// nobody is the id of a user who may do no more than any other.
+const nobody = 65534
+
+// nobodysDir returns a directory of nobody's.
+func nobodysDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "checkpoint-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := errors.Join(os.Chown(dir, nobody, nobody), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// runAsNobody has nobody do what a variable stands for, and returns what that prints.
+func runAsNobody(t *testing.T, variable, dir string) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe") // whose own path others may not reach
+	cmd.Env = append(os.Environ(), variable+"="+dir)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }

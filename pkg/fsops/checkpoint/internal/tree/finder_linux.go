@@ -22,21 +22,15 @@ type readDir struct {
 // Find returns the entry of the file that a hard link names by its path from a directory. If there is none, the error
 // is [object.ErrCorrupt].
 func (f *Finder) Find(o *object.Store, root object.Hash, path string) (*Entry, error) {
-	e, err := f.entry(o, root, path)
+	e, err := f.Entry(o, root, path)
 	if err == nil && (e == nil || e.Kind == HardLink || e.Kind == Directory) {
 		err = fmt.Errorf("%w: a hard link to %q, which is not there", object.ErrCorrupt, path)
 	}
 	return e, err
 }
 
-// Has reports whether a directory has something at a path.
-func (f *Finder) Has(o *object.Store, root object.Hash, path string) (bool, error) {
-	e, err := f.entry(o, root, path)
-	return e != nil, err
-}
-
-// entry returns what a directory has at a path, nil if that is nothing.
-func (f *Finder) entry(o *object.Store, h object.Hash, path string) (e *Entry, err error) {
+// Entry returns what a directory has at a path, nil if that is nothing.
+func (f *Finder) Entry(o *object.Store, h object.Hash, path string) (e *Entry, err error) {
 	depth := 0
 	for name := range strings.SplitSeq(path, "/") {
 		if e != nil && e.Kind != Directory {

@@ -46,8 +46,8 @@ func TestFinderReadsADirectoryOnce(t *testing.T) {
 		t.Errorf("another file of the same directory: %+v, %v", e, err)
 	}
 	for path, want := range map[string]bool{"d": true, "d/b": true, "f": true, "d/x": false, "f/a": false, "x/a": false, "d/a/b": false} {
-		if has, err := f.Has(o, root, path); has != want || err != nil {
-			t.Errorf("it has %s is %t, %v", path, has, err)
+		if e, err := f.Entry(o, root, path); e != nil != want || err != nil {
+			t.Errorf("it has %s is %t, %v", path, e != nil, err)
 		}
 	}
 	for _, path := range []string{"d", "d/b", "d/x", "f/a"} {
