@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -44,5 +45,54 @@ func TestPopulateLosesNothingThatIsMadeMeanwhile(t *testing.T) {
 		if got := reap(t, root)["x"]; got != "checkpoint" {
 			t.Errorf("it has %q", got)
 		}
+	}
+}
+
+// What arrives is compared with its hash again when it becomes a file: meanwhile whoever can write to the store may have changed it.
+func TestPopulateMakesNoFileOfWhatWasChangedSinceItArrived(t *testing.T) {
+	_, from := plot(t, map[string]string{"run.sh": "echo harmless", "other": "1"}, checkpoint.Options{})
+	c := create(t, from)
+	root, to := plot(t, nil, checkpoint.Options{})
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sender, err := from.Send(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	r, err := to.Receive(t.Context(), c.ID, sender.Manifest(), checkpoint.ReceiveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() // until then, the store knows that it was whole
+	for !r.Complete() {
+		if err := sender.Objects(t.Context(), r.Wants(), func(p []checkpoint.Part) error { return r.Take(t.Context(), p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := r.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store", "packs", "*"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("%q, %v", packs, err)
+	}
+	for _, pack := range packs {
+		text, err := os.ReadFile(pack)
+		if err == nil {
+			text = bytes.Replace(text, []byte("harmless"), []byte("tampered"), 1)
+			err = errors.Join(os.Chmod(pack, 0o600), os.WriteFile(pack, text, 0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := to.Populate(t.Context(), c.ID)
+	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "run.sh" {
+		t.Errorf("populating: %+v, %v", done, err)
+	}
+	if diff := cmp.Diff(map[string]string{"other": "1"}, reap(t, root)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -188,6 +188,13 @@ func (r *restorer) make(parent int, path, name string, e *tree.Entry) error {
 
 // place makes a file that is no directory where nothing is. It may be called concurrently.
 func (r *restorer) place(parent int, path, name string, e *tree.Entry) error {
+	if r.fresh && e.Kind == tree.Regular { // nobody counts on it before all is there, so it may get its name first
+		err := r.makeFile(parent, path, name, e)
+		if errors.Is(err, unix.EEXIST) {
+			err = errAppeared
+		}
+		return err
+	}
 	staged, err := r.stage(parent, path, e)
 	if err != nil {
 		return err

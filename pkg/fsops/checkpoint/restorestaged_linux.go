@@ -16,7 +16,7 @@ func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, e
 	name = r.exclude.newName()
 	switch e.Kind {
 	case tree.Regular:
-		err = r.stageFile(parent, path, name, e)
+		return name, r.makeFile(parent, path, name, e)
 	case tree.Symlink:
 		if err = unix.Symlinkat(e.Target, parent, name); err == nil {
 			err = r.describeNew(parent, path, name, e)
@@ -32,8 +32,8 @@ func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, e
 	return name, err
 }
 
-// stageFile makes a file with the content that an object has.
-func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error {
+// makeFile makes a file with the content that an object has, where nothing is: else the error is EEXIST.
+func (r *restorer) makeFile(parent int, path, name string, e *tree.Entry) error {
 	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -41,17 +41,20 @@ func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
 	if e.Flags&tree.Holes == 0 {
-		err = r.s.objects.Fill(file, e.Hash, r.fresh)
+		err = r.s.objects.Fill(file, e.Hash)
 	} else {
 		err = r.fillSparse(file, e)
 	}
 	if err == nil {
 		err = r.setAttributes(fd, path, e)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.syncFile(file)
 	}
-	return r.syncFile(file)
+	if err != nil {
+		_ = unix.Unlinkat(parent, name, 0)
+	}
+	return err
 }
 
 // fillSparse writes a file with holes.

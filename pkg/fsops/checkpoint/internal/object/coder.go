@@ -29,18 +29,6 @@ func (c *Coder) Buffer(n int64) []byte {
 // Decode returns the content of an object that is stored as text, of up to limit bytes. It is the coder's. If it is not what
 // its hash says, the error is ErrCorrupt.
 func (c *Coder) Decode(h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
-	content, err = c.decode(h, text, how, limit)
-	if err == nil && Sum(content) != h {
-		err = Damaged(h)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return content, nil
-}
-
-// decode is Decode for what need not be compared with its hash.
-func (c *Coder) decode(h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
 	content = text
 	if how == S2 {
 		n, err := s2.DecodedLen(text)
@@ -52,7 +40,7 @@ func (c *Coder) decode(h Hash, text []byte, how Encoding, limit int64) (content 
 			return nil, Damaged(h)
 		}
 	}
-	if how > S2 || int64(len(content)) > limit {
+	if how > S2 || int64(len(content)) > limit || Sum(content) != h {
 		return nil, Damaged(h)
 	}
 	return content, nil

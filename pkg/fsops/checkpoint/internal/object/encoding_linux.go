@@ -20,22 +20,14 @@ func encode(b, content []byte, from int) ([]byte, Encoding) {
 
 // unpack returns the content of an object in a pack. It is the coder's.
 func (o *Store) unpack(c *Coder, h Hash, at place, limit int64) (content []byte, err error) {
-	if err := o.readPacked(c, h, at, limit); err != nil {
-		return nil, err
+	if int64(at.length) > limit {
+		return nil, Damaged(h)
+	}
+	if c.packed, err = o.packs.read(at, c.packed); err != nil {
+		return nil, missing(h, err)
 	}
 	if content, err = c.Decode(h, c.packed, at.how, limit); err == nil && !at.whole {
 		o.packs.believe(h, at)
 	}
 	return content, err
-}
-
-// readPacked reads an object in a pack as it is stored there.
-func (o *Store) readPacked(c *Coder, h Hash, at place, limit int64) (err error) {
-	if int64(at.length) > limit {
-		return Damaged(h)
-	}
-	if c.packed, err = o.packs.read(at, c.packed); err != nil {
-		err = missing(h, err)
-	}
-	return err
 }

@@ -51,26 +51,6 @@ func (o *Store) HasOf(h Hash, list List) bool {
 	return (listed || list == nil) && o.hasLarge(h)
 }
 
-// A stamp tells a file from what it becomes when somebody writes to it, other than by a mapping, or puts another one in its place.
-type stamp struct {
-	dev, ino           uint64
-	size, mtime, ctime int64
-}
-
-func stampOf(file *os.File) (stamp, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
-		return stamp{}, os.NewSyscallError("fstat", err)
-	}
-	return stamp{st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, nil
-}
-
-// isAsArrived reports whether the file of an object is as it has arrived since [Store.Use].
-func (o *Store) isAsArrived(file *os.File, h Hash) bool {
-	now, err := stampOf(file)
-	return err == nil && o.packs.asArrived(h, now)
-}
-
 // publish gives a whole file the name of an object. Both it and what it replaces were counted, and one of them goes.
 func (o *Store) publish(tmp string, h Hash, size int64) error {
 	path := o.path(h)
@@ -125,16 +105,13 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 	return err
 }
 
-// Fill writes an object to an empty file. It clones the object where the file system can do that. What was compared with its
-// hash since [Store.Use], in a pack or as it arrived, is compared again unless it is believed.
-func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
-	at, small, err := o.packs.find(h)
-	switch {
-	case err != nil:
+// Fill writes an object to an empty file. It clones the object where the file system can do that.
+func (o *Store) Fill(to *os.File, h Hash) error {
+	_, small, err := o.packs.find(h)
+	if err != nil {
 		return err
-	case small && at.whole && believed:
-		return o.fillPacked(to, h, at)
-	case small:
+	}
+	if small {
 		return o.WriteTo(to, h)
 	}
 	file, size, err := o.open(h)
@@ -142,20 +119,10 @@ func (o *Store) Fill(to *os.File, h Hash, believed bool) error {
 		return err
 	}
 	defer file.Close()
-	cloned := unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) == nil
-	switch {
-	case believed && o.isAsArrived(file, h):
-		if !cloned {
-			_, err = io.CopyN(to, file, size)
-		}
-		if err == io.EOF || err == nil && !o.isAsArrived(file, h) {
-			err = Damaged(h)
-		}
-		return err
-	case !cloned:
-		return o.WriteTo(to, h)
+	if unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) == nil {
+		return o.compare(to, size, h)
 	}
-	return o.compare(to, size, h)
+	return o.WriteTo(to, h)
 }
 
 // compare returns an error unless the first size bytes of a file have this hash.
@@ -170,18 +137,4 @@ func (o *Store) compare(file *os.File, size int64, h Hash) error {
 		return Damaged(h)
 	}
 	return nil
-}
-
-// fillPacked writes an object that is in a pack, and is known to be what its hash says.
-func (o *Store) fillPacked(to *os.File, h Hash, at place) error {
-	c := o.Coder()
-	defer o.Release(c)
-	if err := o.readPacked(c, h, at, MaxDir); err != nil {
-		return err
-	}
-	content, err := c.decode(h, c.packed, at.how, MaxDir)
-	if err == nil {
-		_, err = to.Write(content)
-	}
-	return err
 }

@@ -27,14 +27,14 @@ func arrive(t *testing.T, o *Store, content []byte) Hash {
 }
 
 // fill returns what Fill writes.
-func fill(t *testing.T, o *Store, h Hash, believed bool) ([]byte, error) {
+func fill(t *testing.T, o *Store, h Hash) ([]byte, error) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	fillErr := o.Fill(file, h, believed)
+	fillErr := o.Fill(file, h)
 	content, err := os.ReadFile(file.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -42,64 +42,57 @@ func fill(t *testing.T, o *Store, h Hash, believed bool) ([]byte, error) {
 	return content, fillErr
 }
 
-// What has arrived need not be read again while somebody uses the store, as long as nobody changes it.
-func TestWhatHasArrivedIsBelievedWhileTheStoreIsInUse(t *testing.T) {
-	dir := t.TempDir()
-	o := openStore(t, dir)
+// What has arrived need not be read again while somebody uses the store. Whoever can write to the store may change it, while it
+// arrives or later: what becomes a file is compared with its hash.
+func TestChangedArrivalBecomesNoFile(t *testing.T) {
 	content := noisy(1, 3*CopySize+1)
-	h := arrive(t, o, content)
-	for store, want := range map[*Store]bool{o: true, openStore(t, dir): false} {
-		file, err := os.Open(store.path(h))
+	h, other := Sum(content), noisy(2, len(content))
+	write := func(path string) error {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		defer file.Close()
-		if got := store.isAsArrived(file, h); got != want {
-			t.Errorf("it is as it has arrived: %t", got)
-		}
+		_, err = file.WriteAt(other[:1], 0)
+		return errors.Join(err, file.Close())
 	}
-	for _, believed := range []bool{true, false} {
-		if err := o.Check(h, believed); err != nil {
-			t.Error(err)
-		}
-		if got, err := fill(t, o, h, believed); err != nil || !bytes.Equal(got, content) {
-			t.Errorf("believed %t: %d bytes, %v", believed, len(got), err)
-		}
-	}
-}
-
-// Whoever can write to the store may change what has arrived before it becomes a file.
-func TestChangedArrivalIsNotBelieved(t *testing.T) {
-	content := noisy(1, 3*CopySize+1)
-	other := noisy(2, len(content))
-	for name, change := range map[string]func(path string) error{
-		"written to":  func(path string) error { return os.WriteFile(path, other[:1], 0) },
-		"cut off":     func(path string) error { return os.Truncate(path, 1) },
-		"longer":      func(path string) error { return os.Truncate(path, 1<<40) },
-		"replaced":    func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, other, 0o400)) },
-		"a directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
-		"gone":        os.Remove,
+	for name, change := range map[string]func(o *Store, in *Incoming) error{
+		"as it was": func(_ *Store, in *Incoming) error { return in.Commit(h) },
+		"written to while it arrived": func(_ *Store, in *Incoming) error {
+			return errors.Join(write(in.path()), in.Commit(h))
+		},
+		"written to": func(o *Store, in *Incoming) error {
+			return errors.Join(in.Commit(h), os.Chmod(o.path(h), 0o600), write(o.path(h)))
+		},
+		"cut off": func(o *Store, in *Incoming) error {
+			return errors.Join(in.Commit(h), os.Chmod(o.path(h), 0o600), os.Truncate(o.path(h), 1))
+		},
+		"a directory": func(o *Store, in *Incoming) error {
+			return errors.Join(in.Commit(h), os.Remove(o.path(h)), os.Mkdir(o.path(h), 0o700))
+		},
+		"gone": func(o *Store, in *Incoming) error { return errors.Join(in.Commit(h), os.Remove(o.path(h))) },
 	} {
-		o := openStore(t, t.TempDir())
-		h := arrive(t, o, content)
-		if err := errors.Join(os.Chmod(o.path(h), 0o600), change(o.path(h))); err != nil {
+		dir := t.TempDir()
+		o := openStore(t, dir)
+		in, err := o.Incoming()
+		if err == nil {
+			err = in.Add(content)
+		}
+		if err = errors.Join(err, change(o, in)); err != nil {
 			t.Fatal(err)
 		}
-		if name == "longer" { // so that nobody reads a TiB
-			file, err := os.Open(o.path(h))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer file.Close()
-			if o.isAsArrived(file, h) {
-				t.Errorf("one that is %s is believed", name)
-			}
-			continue
+		if err := o.Check(h, true); err != nil {
+			t.Errorf("one that is %s is read again: %v", name, err)
 		}
-		if err := o.Check(h, true); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("one that is %s is %v", name, err)
+		var want error
+		if name != "as it was" {
+			want = ErrCorrupt
 		}
-		if _, err := fill(t, o, h, true); !errors.Is(err, ErrCorrupt) {
+		for which, err := range map[string]error{"here": o.Check(h, false), "in another process": openStore(t, dir).Check(h, true)} {
+			if !errors.Is(err, want) {
+				t.Errorf("one that is %s is %v %s", name, err, which)
+			}
+		}
+		if got, err := fill(t, o, h); !errors.Is(err, want) || err == nil && !bytes.Equal(got, content) {
 			t.Errorf("a file of one that is %s: %v", name, err)
 		}
 	}

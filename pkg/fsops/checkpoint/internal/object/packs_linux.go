@@ -77,7 +77,7 @@ type packs struct {
 	open   int     // how many of all are open for reading
 	idle   []*pack // that are being written, but by nobody just now
 	// arrived are the objects with files of their own that have arrived, and were what their hashes say then.
-	arrived map[Hash]stamp
+	arrived map[Hash]struct{}
 }
 
 // use keeps what is known of the packs until done is called.
@@ -230,22 +230,22 @@ func (p *packs) believe(h Hash, at place) {
 	}
 }
 
-// noteArrival notes that the file of an object is whole.
-func (p *packs) noteArrival(h Hash, now stamp) {
+// noteArrival notes that the file of an object was whole when it arrived.
+func (p *packs) noteArrival(h Hash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.arrived == nil {
-		p.arrived = map[Hash]stamp{}
+		p.arrived = map[Hash]struct{}{}
 	}
-	p.arrived[h] = now
+	p.arrived[h] = struct{}{}
 }
 
-// asArrived reports whether the file of an object is as it has arrived.
-func (p *packs) asArrived(h Hash, now stamp) bool {
+// hasArrived reports whether the file of an object has arrived.
+func (p *packs) hasArrived(h Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was, ok := p.arrived[h]
-	return ok && was == now
+	_, ok := p.arrived[h]
+	return ok
 }
 
 // read reads what is stored at a place into buf, and returns it. No object takes more than MaxDir, so a list that says

@@ -105,26 +105,19 @@ func (in *Incoming) Discard() {
 	in.o.used.Add(-in.size)
 }
 
-// Commit makes what has arrived an object, which those may believe who use the store now. If it has another hash than this,
-// it is discarded, and the error is [ErrCorrupt].
+// Commit makes what has arrived an object. If it has another hash than this, it is discarded, and the error is [ErrCorrupt].
 func (in *Incoming) Commit(h Hash) error {
 	if Hash(in.sum.Sum(nil)) != h {
 		in.Discard()
 		return Damaged(h)
 	}
-	if err := in.file.Chmod(0o400); err != nil {
+	if err := errors.Join(in.file.Chmod(0o400), in.file.Close()); err != nil {
 		in.Discard()
 		return err
 	}
 	if err := in.o.publish(in.path(), h, in.size); err != nil {
-		in.file.Close()
 		return err
 	}
-	now, err := stampOf(in.file)
-	if err = errors.Join(err, in.file.Close()); err != nil {
-		in.o.used.Add(-in.size)
-		return errors.Join(err, RemoveAny(in.o.path(h)))
-	}
-	in.o.packs.noteArrival(h, now)
+	in.o.packs.noteArrival(h)
 	return nil
 }
