@@ -57,7 +57,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 	compare(b, "checkpoints", "checkpoint after 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.takeCheckpoint(b)),
 		g.side("git add and commit", peers.commit), g.side("restic backup", peers.backup)).limit("limit", checkpointLater)
 	compare(b, "checkpoints", "restore of 10 changed files of "+groveCount(), checkpointRounds, g.side("podagent", g.restore(b, first)),
-		g.side("git reset --hard", peers.reset)).limit("limit", checkpointRestore)
+		g.side("git reset --hard", peers.reset), g.side("restic restore of their paths", peers.restore)).limit("limit", checkpointRestore)
 	firstCheckpoints(b, planted)
 	b.Run("fork", func(b *testing.B) { measureForks(b, planted) })
 	b.Run("small", smallCheckpoints)
@@ -71,11 +71,13 @@ func smallCheckpoints(b *testing.B) {
 	g := newGrove(b, planted)
 	g.checkpoint(b)
 	peers := newRepositories(b, g.Workdir)
-	if _, err := peers.firstCommit(); err != nil {
-		b.Fatal(err)
+	for _, first := range []func() (time.Duration, error){peers.firstCommit, peers.firstBackup} {
+		if _, err := first(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	compare(b, "checkpoints", "checkpoint after 10 changed files of 5,000", checkpointRounds, g.side("podagent", g.takeCheckpoint(b)),
-		g.side("git add and commit", peers.commit)).limit("limit", checkpointSmall)
+		g.side("git add and commit", peers.commit), g.side("restic backup", peers.backup)).limit("limit", checkpointSmall)
 }
 
 // firstCheckpoints measures checkpoints of new trees beside copies of a tree.
@@ -168,12 +170,16 @@ func (g *grove) side(name string, do func() error) side {
 func (g *grove) change() error {
 	g.changes++
 	for i := range changedFiles {
-		path := grovePath(g.Workdir, i*groveSmallFiles/changedFiles+1)
-		if err := os.WriteFile(path, fmt.Appendf(nil, "package changed // %d\n", g.changes), 0o644); err != nil {
+		if err := os.WriteFile(changedPath(g.Workdir, i), fmt.Appendf(nil, "package changed // %d\n", g.changes), 0o644); err != nil {
 			return err
 		}
 	}
 	return run(context.Background(), "sync")
+}
+
+// changedPath is that of one of the files that change.
+func changedPath(tree string, i int) string {
+	return grovePath(tree, i*groveSmallFiles/changedFiles+1)
 }
 
 func (g *grove) checkpoint(b *testing.B) checkpoint.ID {
@@ -235,6 +241,15 @@ func (r *repositories) commit() error { return r.script(commit)() }
 func (r *repositories) reset() error  { return r.script(`git reset -q --hard`)() }
 func (r *repositories) backup() error { return r.script(`restic backup -q .`)() }
 
+// restore brings the files that change back from the first backup. Without their paths, restic writes all files anew.
+func (r *repositories) restore() error {
+	text := "restic restore -q latest --tag first --target ."
+	for i := range changedFiles {
+		text += " --include " + changedPath(".", i)
+	}
+	return r.script(text)()
+}
+
 // firstCommit commits the tree to a new repository.
 func (r *repositories) firstCommit() (time.Duration, error) {
 	return r.first(`rm -rf "$GIT_DIR"; git init -q; sync`, r.commit)
@@ -242,7 +257,7 @@ func (r *repositories) firstCommit() (time.Duration, error) {
 
 // firstBackup makes the first backup of the tree in a new repository.
 func (r *repositories) firstBackup() (time.Duration, error) {
-	return r.first(`rm -rf "$RESTIC_REPOSITORY"* && restic init -q; sync`, r.backup)
+	return r.first(`rm -rf "$RESTIC_REPOSITORY"* && restic init -q; sync`, r.script(`restic backup -q --tag first .`))
 }
 
 func (r *repositories) first(before string, do func() error) (time.Duration, error) {

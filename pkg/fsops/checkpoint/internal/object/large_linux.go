@@ -54,20 +54,20 @@ func (o *Store) HasOf(h Hash, list List) bool {
 // publish gives a whole file the name of an object. Both it and what it replaces were counted, and one of them goes.
 func (o *Store) publish(tmp string, h Hash, size int64) error {
 	path := o.path(h)
-	twice := int64(0)
+	surplus := int64(0)
 	var was unix.Stat_t
 	if unix.Lstat(path, &was) == nil && was.Mode&unix.S_IFMT == unix.S_IFREG {
-		twice = min(was.Size, size)
+		surplus = min(was.Size, size)
 	}
 	err := os.Rename(tmp, path)
 	if errors.Is(err, fs.ErrExist) { // a directory that somebody has put there
 		err = errors.Join(RemoveTree(path), os.Rename(tmp, path))
 	}
 	if err != nil {
-		twice = size
+		surplus = size
 		err = errors.Join(err, RemoveAny(tmp))
 	}
-	o.used.Add(-twice)
+	o.used.Add(-surplus)
 	return err
 }
 
