@@ -15,7 +15,7 @@ type arrivals map[ID]time.Time
 
 // readArrivals returns the arrivals. A file that is none is [ErrCorrupt].
 func (s *Store) readArrivals() (arrivals, error) {
-	text, err := s.readFile(arrivalsFile, maxManifestSize)
+	text, err := s.readFile(arrivalsFile, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ import (
 
 // What waits for somebody to read or write it, or is larger than any disk, holds nothing up.
 func TestStoreThatWasTamperedWithHoldsNothingUp(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	c := create(t, s)
 	store := filepath.Join(filepath.Dir(root), "store")
 	if err := errors.Join(os.Remove(filepath.Join(store, "index")), unix.Mkfifo(filepath.Join(store, "index"), 0o600)); err != nil {
@@ -50,13 +50,13 @@ func TestStoreThatWasTamperedWithHoldsNothingUp(t *testing.T) {
 func TestRestoreWithoutRoomKeepsItsCheckpoint(t *testing.T) {
 	dir := smallDisk(t, "size=16m")
 	root := filepath.Join(dir, "tree")
-	sow(t, root, map[string]string{"x": "1", "same": "1"})
+	writeFiles(t, root, map[string]string{"x": "1", "same": "1"})
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
-	sow(t, root, map[string]string{"x": "2", "junk": string(noise(9 << 20))})
+	writeFiles(t, root, map[string]string{"x": "2", "junk": string(noise(9 << 20))})
 	_, err = s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
 	if want := `no checkpoint has "junk", the first of 2 files`; !errors.Is(err, checkpoint.ErrNoRoom) || !strings.Contains(err.Error(), want) {
 		t.Fatalf("restoring: %v, which does not say: %s", err, want)
@@ -67,7 +67,7 @@ func TestRestoreWithoutRoomKeepsItsCheckpoint(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "1", "same": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"x": "1", "same": "1"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -78,19 +78,19 @@ func TestRestoreDropsOthersForRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := smallDisk(t, "size=16m")
 			root, store, files := filepath.Join(dir, "tree"), filepath.Join(dir, "store"), map[string]string{"x": "1"}
-			sow(t, root, files)
+			writeFiles(t, root, files)
 			s, err := checkpoint.Open(store, root, checkpoint.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			target := create(t, s)
-			sow(t, root, map[string]string{"x": "2"})
+			writeFiles(t, root, map[string]string{"x": "2"})
 			before := create(t, s)
 			// Half of the disk: there is no room for the present, unless another checkpoint goes.
-			sow(t, root, map[string]string{"junk": string(noise(5 << 20))})
+			writeFiles(t, root, map[string]string{"junk": string(noise(5 << 20))})
 			other := create(t, s)
-			sow(t, root, map[string]string{"junk": random(4<<20 + 1<<19)})
-			present := reap(t, root)
+			writeFiles(t, root, map[string]string{"junk": random(4<<20 + 1<<19)})
+			present := readFiles(t, root)
 			if recovers {
 				journal := fmt.Sprintf(`{"target":%q,"before":%q}`, target.ID, before.ID)
 				if err := os.WriteFile(filepath.Join(store, "journal"), []byte(journal), 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestRestoreDropsOthersForRoom(t *testing.T) {
 			} else {
 				_, err = s.Restore(t.Context(), target.ID, checkpoint.RestoreOptions{})
 			}
-			if diff := cmp.Diff(files, reap(t, root)); err != nil || diff != "" {
+			if diff := cmp.Diff(files, readFiles(t, root)); err != nil || diff != "" {
 				t.Fatalf("%v, %.200s", err, diff)
 			}
 			list, err := s.List(t.Context())
@@ -113,7 +113,7 @@ func TestRestoreDropsOthersForRoom(t *testing.T) {
 			if there := slices.ContainsFunc(list, func(c checkpoint.Checkpoint) bool { return c.ID == before.ID }); recovers && !there {
 				t.Error("the state that the recovery may have to go back to is gone")
 			}
-			if _, err := s.Restore(t.Context(), list[len(list)-1].ID, checkpoint.RestoreOptions{}); err != nil || !maps.Equal(reap(t, root), present) {
+			if _, err := s.Restore(t.Context(), list[len(list)-1].ID, checkpoint.RestoreOptions{}); err != nil || !maps.Equal(readFiles(t, root), present) {
 				t.Errorf("what was there before is lost: %v", err)
 			}
 		})
@@ -122,7 +122,7 @@ func TestRestoreDropsOthersForRoom(t *testing.T) {
 
 // Hard links lead a restore neither to protected files nor out of the paths that it is for.
 func TestHardLinksLeadARestoreNowhere(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{
+	root, s := newTree(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{
 		Protected: func(path string) error {
 			if path == "safe" {
 				return fs.ErrPermission
@@ -140,25 +140,25 @@ func TestHardLinksLeadARestoreNowhere(t *testing.T) {
 		if err := os.Remove(filepath.Join(root, path)); err != nil {
 			t.Fatal(err)
 		}
-		sow(t, root, map[string]string{path: "new " + path})
+		writeFiles(t, root, map[string]string{path: "new " + path})
 	}
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"z"}}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "new a", "safe": "new safe", "b": "new b", "z": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "new a", "safe": "new safe", "b": "new b", "z": "1"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrIncomplete) {
 		t.Errorf("restoring: %v", err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "1", "safe": "new safe", "b": "1", "z": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "1", "safe": "new safe", "b": "1", "z": "1"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // What is mounted in the tree after a checkpoint is not the tree's.
 func TestRestoreLeavesMountsAlone(t *testing.T) {
-	root, s := plot(t, map[string]string{"m/x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"m/x": "1"}, checkpoint.Options{})
 	c := create(t, s)
 	at := filepath.Join(root, "m")
 	if err := unix.Mount("tmpfs", at, "tmpfs", 0, "mode=700"); err != nil {
@@ -173,7 +173,7 @@ func TestRestoreLeavesMountsAlone(t *testing.T) {
 		t.Errorf("restoring: %v", err)
 	}
 	info, err := os.Stat(at)
-	if err != nil || info.Mode().Perm() != 0o700 || len(reap(t, root)) > 0 {
+	if err != nil || info.Mode().Perm() != 0o700 || len(readFiles(t, root)) > 0 {
 		t.Errorf("the mount has changed: %v, %v", info.Mode(), err)
 	}
 }
@@ -181,12 +181,12 @@ func TestRestoreLeavesMountsAlone(t *testing.T) {
 // What is written to a file after the checkpoint of before stays, even if its size and time are what they were.
 func TestRestoreKeepsWhatIsWrittenInPlaceMeanwhile(t *testing.T) {
 	var meanwhile func(path string)
-	root, s := plot(t, map[string]string{"changed": "1"}, checkpoint.Options{Protected: func(path string) error {
+	root, s := newTree(t, map[string]string{"changed": "1"}, checkpoint.Options{Protected: func(path string) error {
 		meanwhile(path)
 		return nil
 	}})
 	c := create(t, s)
-	sow(t, root, map[string]string{"changed": "2", "new": "2"})
+	writeFiles(t, root, map[string]string{"changed": "2", "new": "2"})
 	past := time.Now().Add(-time.Hour)
 	for _, name := range []string{"changed", "new"} {
 		if err := os.Chtimes(filepath.Join(root, name), past, past); err != nil {
@@ -208,7 +208,7 @@ func TestRestoreKeepsWhatIsWrittenInPlaceMeanwhile(t *testing.T) {
 	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 2 {
 		t.Errorf("restoring: %+v, %v", done.Kept, err)
 	}
-	if diff := cmp.Diff(map[string]string{"changed": "3", "new": "3"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"changed": "3", "new": "3"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }

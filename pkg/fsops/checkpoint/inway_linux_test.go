@@ -25,8 +25,8 @@ func putInWay(t *testing.T, store, name string) {
 func TestDirectoryInAFilesPlaceStopsNothing(t *testing.T) {
 	for _, name := range []string{"journal", "unfinished", "index", "arrivals"} {
 		t.Run(name, func(t *testing.T) {
-			root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
-			_, other := plot(t, map[string]string{"y": "1"}, checkpoint.Options{})
+			root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
+			_, other := newTree(t, map[string]string{"y": "1"}, checkpoint.Options{})
 			store, received := filepath.Join(filepath.Dir(root), "store"), create(t, other)
 			one := create(t, s)
 			for what, do := range map[string]func() error{
@@ -36,7 +36,7 @@ func TestDirectoryInAFilesPlaceStopsNothing(t *testing.T) {
 				"receiving":  func() error { _, _, err := transfer(t.Context(), other, s, received.ID, false); return err },
 				"removing":   func() error { return s.Remove(t.Context(), create(t, s).ID) },
 			} {
-				sow(t, root, map[string]string{"x": what})
+				writeFiles(t, root, map[string]string{"x": what})
 				putInWay(t, store, name)
 				if err := do(); err != nil {
 					t.Errorf("%s: %v", what, err)
@@ -67,8 +67,8 @@ func recoverNext(t *testing.T, store, root string) error {
 
 // A damaged manifest may be replaced by the one that it was, and be removed, whatever has its name.
 func TestDirectoryInAManifestsPlaceStopsNothing(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
-	_, other := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	_, other := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	store, c := filepath.Join(filepath.Dir(root), "store"), create(t, other)
 	manifest := filepath.Join("manifests", string(c.ID))
 	putInWay(t, store, manifest)
@@ -89,9 +89,9 @@ func TestDirectoryInAManifestsPlaceStopsNothing(t *testing.T) {
 
 // A restore whose end cannot be noted is not undone, since all is restored, and no later process carries it out again.
 func TestRestoreWhoseEndCannotBeNotedIsDoneOnce(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	store, c := filepath.Join(filepath.Dir(root), "store"), create(t, s)
-	sow(t, root, map[string]string{"x": "2"})
+	writeFiles(t, root, map[string]string{"x": "2"})
 	unfinished := filepath.Join(store, "unfinished")
 	if err := os.Mkdir(unfinished, 0o755); err != nil {
 		t.Fatal(err)
@@ -100,14 +100,14 @@ func TestRestoreWhoseEndCannotBeNotedIsDoneOnce(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrUnfinished) {
 		t.Errorf("restoring: %v", err)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"x": "1"}, readFiles(t, root)); diff != "" {
 		t.Errorf("it is not restored: %s", diff)
 	}
-	sow(t, root, map[string]string{"x": "work"})
+	writeFiles(t, root, map[string]string{"x": "work"})
 	if err := recoverNext(t, store, root); err != nil {
 		t.Errorf("recovering: %v", err)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "work"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"x": "work"}, readFiles(t, root)); diff != "" {
 		t.Errorf("a later process has changed what was made meanwhile: %s", diff)
 	}
 }

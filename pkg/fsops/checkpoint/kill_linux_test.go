@@ -223,18 +223,18 @@ func (v *victim) kill(after time.Duration) {
 // However a restore, a checkpoint or a recovery is killed, the tree is one of the two states once the next process has recovered it,
 // and nothing is lost that no checkpoint has.
 func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
-	g := newGarden(t, 7)
-	dir := filepath.Dir(g.root)
+	rt := newRandomTree(t, 7)
+	dir := filepath.Dir(rt.root)
 	defer os.RemoveAll(dir)
 	states := map[string]map[string]string{}
 	for _, name := range []string{"one", "other"} {
 		for range 200 {
-			g.grow()
+			rt.alter()
 		}
-		if _, err := g.store.Create(t.Context(), checkpoint.CreateOptions{Name: name}); err != nil {
+		if _, err := rt.store.Create(t.Context(), checkpoint.CreateOptions{Name: name}); err != nil {
 			t.Fatal(err)
 		}
-		states[name] = g.look()
+		states[name] = rt.look()
 	}
 	killed, cut := map[string]int{}, map[string]int{}
 	var recovery time.Duration // how long one takes that has something to do
@@ -259,7 +259,7 @@ func TestKilledProcessesLeaveOneOfTheStates(t *testing.T) {
 				}
 			}
 		}
-		recovery = max(recovery, wantOneOf(t, g, states, noted))
+		recovery = max(recovery, wantOneOf(t, rt, states, noted))
 	}
 	t.Logf("of %d processes, these were killed: %v; this was cut off: %v", n, killed, cut)
 	for what, least := range map[string]int{restores: n / 4, makesACheckpoint: n / 10} {
@@ -285,9 +285,9 @@ func killDoing(t *testing.T, dir, what string, killed map[string]int) (noted str
 
 // wantOneOf recovers a tree, and expects one of the states, and all of them and what a victim has noted last among the checkpoints.
 // It returns how long the recovery took if there was something to do.
-func wantOneOf(t *testing.T, g *garden, states map[string]map[string]string, noted string) (recovery time.Duration) {
+func wantOneOf(t *testing.T, rt *randomTree, states map[string]map[string]string, noted string) (recovery time.Duration) {
 	t.Helper()
-	s, err := checkpoint.Open(filepath.Join(filepath.Dir(g.root), "store"), g.root, checkpoint.Options{})
+	s, err := checkpoint.Open(filepath.Join(filepath.Dir(rt.root), "store"), rt.root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +298,8 @@ func wantOneOf(t *testing.T, g *garden, states map[string]map[string]string, not
 	if interrupted {
 		recovery = time.Since(began)
 	}
-	wantNoted(t, g.root, s, noted)
-	now := g.look()
+	wantNoted(t, rt.root, s, noted)
+	now := rt.look()
 	delete(now, note)
 	if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 		t.Fatalf("it is neither: %s\n%s", one, other)
@@ -315,25 +315,25 @@ func wantOneOf(t *testing.T, g *garden, states map[string]map[string]string, not
 // However a Populate is killed, the tree has all that the checkpoint has once the next process has recovered it, or nothing, and
 // then it can be populated.
 func TestKilledPopulatesLeaveAllOrNothing(t *testing.T) {
-	g := newGarden(t, 8)
-	dir := filepath.Dir(g.root)
+	rt := newRandomTree(t, 8)
+	dir := filepath.Dir(rt.root)
 	defer os.RemoveAll(dir)
 	for range 200 {
-		g.grow()
+		rt.alter()
 	}
-	c, err := g.store.Create(t.Context(), checkpoint.CreateOptions{Name: "one"})
+	c, err := rt.store.Create(t.Context(), checkpoint.CreateOptions{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := g.look()
-	clearTree(t, g.root)
+	want := rt.look()
+	clearTree(t, rt.root)
 	v := startVictim(t, populatorVariable, dir)
 	v.await(isDone, 1)
 	v.kill(0)
 	took, cut := v.took[populates], 0
 	n, began := 0, time.Now()
 	for ; goesOn(n, time.Since(began), killTime/4); n++ {
-		clearTree(t, g.root)
+		clearTree(t, rt.root)
 		if err := os.Remove(filepath.Join(dir, "store", "populated")); err != nil {
 			t.Fatal(err)
 		}
@@ -346,19 +346,19 @@ func TestKilledPopulatesLeaveAllOrNothing(t *testing.T) {
 		if isCutOff(dir) {
 			cut++
 		}
-		s, err := checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{})
+		s, err := checkpoint.Open(filepath.Join(dir, "store"), rt.root, checkpoint.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Recover(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(g.look()) == 0 {
+		if len(rt.look()) == 0 {
 			if _, err := s.Populate(t.Context(), c.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff(want, g.look()); diff != "" {
+		if diff := cmp.Diff(want, rt.look()); diff != "" {
 			t.Fatalf("(-checkpoint +populated)\n%s", diff)
 		}
 	}

@@ -40,9 +40,8 @@ type leftOut struct {
 }
 
 const (
-	manifestFormat  = 1
-	maxManifestSize = MaxManifest
-	maxName         = 200 // bytes
+	manifestFormat = 1
+	maxName        = 200 // bytes
 	// maxNamed bounds how many files a checkpoint names as left out, or as moving.
 	maxNamed = 1000
 	// maxNamedPath bounds each of these names.
@@ -52,8 +51,8 @@ const (
 // encode returns the text of a manifest, and its hash.
 func (m *manifest) encode() ([]byte, ID, error) {
 	text, err := json.Marshal(m)
-	if err == nil && len(text) > maxManifestSize {
-		err = fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, maxManifestSize)
+	if err == nil && len(text) > MaxManifest {
+		err = fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, MaxManifest)
 	}
 	return text, ID(object.Sum(text).String()), err
 }

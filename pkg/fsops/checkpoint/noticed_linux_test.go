@@ -16,7 +16,7 @@ import (
 // What a crash of the machine has lost of the objects, the next checkpoint stores again.
 func TestObjectsThatACrashLostAreStoredAgain(t *testing.T) {
 	files := map[string]string{"a": "1", "large": random(1<<20 + 1)}
-	root, s := plot(t, files, checkpoint.Options{Boot: "before"})
+	root, s := newTree(t, files, checkpoint.Options{Boot: "before"})
 	create(t, s)
 	store := filepath.Join(filepath.Dir(root), "store")
 	for _, path := range storeFiles(t, store) {
@@ -29,11 +29,11 @@ func TestObjectsThatACrashLostAreStoredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := create(t, next)
-	sow(t, root, map[string]string{"a": "2", "large": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "large": "2"})
 	if _, err := next.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(files, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(files, readFiles(t, root)); diff != "" {
 		t.Error("it is not what it was")
 	}
 }
@@ -42,7 +42,7 @@ func TestObjectsThatACrashLostAreStoredAgain(t *testing.T) {
 func TestCheckpointHasWhatIsWrittenToMappedMemoryOnTmpfs(t *testing.T) {
 	dir := smallDisk(t, "size=16m")
 	root := filepath.Join(dir, "tree")
-	sow(t, root, map[string]string{"mapped": "0"})
+	writeFiles(t, root, map[string]string{"mapped": "0"})
 	file, err := os.OpenFile(filepath.Join(root, "mapped"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +62,8 @@ func TestCheckpointHasWhatIsWrittenToMappedMemoryOnTmpfs(t *testing.T) {
 	mem[0] = '2'
 	c := create(t, s)
 	mem[0] = '3'
-	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil || reap(t, root)["mapped"] != "2" {
-		t.Errorf("it has %q, %v", reap(t, root)["mapped"], err)
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil || readFiles(t, root)["mapped"] != "2" {
+		t.Errorf("it has %q, %v", readFiles(t, root)["mapped"], err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // A tree may have what nobody can read to its end. A checkpoint has the rest, and says what it lacks.
 func TestOddFilesHoldNothingUp(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1", "log": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1", "log": "1"}, checkpoint.Options{})
 	at := func(name string) string { return filepath.Join(root, name) }
 	log, err := os.OpenFile(at("log"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestOddFilesHoldNothingUp(t *testing.T) {
 	if diff := cmp.Diff([]string{deepest, "socket"}, left); diff != "" {
 		t.Error(diff)
 	}
-	sow(t, root, map[string]string{"x": "2"})
+	writeFiles(t, root, map[string]string{"x": "2"})
 	if err := errors.Join(os.Remove(at("fifo")), os.Remove(at("huge"))); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func nest(t *testing.T, root string, depth int) {
 
 // What is too deep for a checkpoint is not removed either.
 func TestRestoreLeavesWhatIsTooDeep(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	c := create(t, s)
 	nest(t, root, 500)
 	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
@@ -109,7 +109,7 @@ func TestRestoreLeavesWhatIsTooDeep(t *testing.T) {
 
 // A file may have names outside of the tree. A restore changes the tree alone.
 func TestRestoreChangesNoFileOutsideByAHardLink(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	outside := filepath.Join(filepath.Dir(root), "outside")
 	inside := filepath.Join(root, "in")
 	if err := errors.Join(os.WriteFile(outside, []byte("1"), 0o644), os.Link(outside, inside), os.Link(outside, filepath.Join(root, "in2"))); err != nil {
@@ -141,7 +141,7 @@ func TestFilesOfSeveralDevicesAreToldApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		mount(t, "tmpfs", at, "tmpfs", "")
-		sow(t, at, map[string]string{layer: layer})
+		writeFiles(t, at, map[string]string{layer: layer})
 		if err := os.Link(filepath.Join(at, layer), filepath.Join(at, layer+"-again")); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestFilesOfSeveralDevicesAreToldApart(t *testing.T) {
 		if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, reap(t, root)); diff != "" {
+		if diff := cmp.Diff(want, readFiles(t, root)); diff != "" {
 			t.Error(diff)
 		}
 		if err := os.RemoveAll(root); err != nil {
@@ -193,15 +193,15 @@ func mount(t *testing.T, source, target, fstype, options string) {
 func TestLinksInTheStoreLeadNowhere(t *testing.T) {
 	for _, name := range []string{"objects", "packs", "manifests", "tmp"} {
 		t.Run(name, func(t *testing.T) {
-			root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{Max: 1})
+			root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{Max: 1})
 			c := create(t, s)
 			elsewhere := t.TempDir()
-			sow(t, elsewhere, map[string]string{"precious": "1", "0000000000000001": "1"})
+			writeFiles(t, elsewhere, map[string]string{"precious": "1", "0000000000000001": "1"})
 			at := filepath.Join(filepath.Dir(root), "store", name)
 			if err := errors.Join(os.Rename(at, at+"-aside"), os.Symlink(elsewhere, at)); err != nil {
 				t.Fatal(err)
 			}
-			sow(t, root, map[string]string{"x": "2"})
+			writeFiles(t, root, map[string]string{"x": "2"})
 			if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
 				t.Errorf("creating one: %v", err)
 			}
@@ -211,7 +211,7 @@ func TestLinksInTheStoreLeadNowhere(t *testing.T) {
 			if err := s.Remove(t.Context(), c.ID); !errors.Is(err, checkpoint.ErrCorrupt) {
 				t.Errorf("removing: %v", err)
 			}
-			if diff := cmp.Diff(map[string]string{"precious": "1", "0000000000000001": "1"}, reap(t, elsewhere)); diff != "" {
+			if diff := cmp.Diff(map[string]string{"precious": "1", "0000000000000001": "1"}, readFiles(t, elsewhere)); diff != "" {
 				t.Error(diff)
 			}
 			// What is missing is made again.
@@ -229,9 +229,9 @@ func TestSwapsDuringARestoreLeadNowhere(t *testing.T) {
 	for n := range 100 {
 		one[fmt.Sprintf("d/%d", n)], other[fmt.Sprintf("d/%d", n)] = "one", "other"
 	}
-	root, s := plot(t, one, checkpoint.Options{})
+	root, s := newTree(t, one, checkpoint.Options{})
 	ids := []checkpoint.ID{create(t, s).ID}
-	sow(t, root, other)
+	writeFiles(t, root, other)
 	for n := range 50 { // these differ by their modes alone
 		if err := errors.Join(os.WriteFile(filepath.Join(root, "d", fmt.Sprint(n)), []byte("one"), 0), os.Chmod(filepath.Join(root, "d", fmt.Sprint(n)), 0o600)); err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestSwapsDuringARestoreLeadNowhere(t *testing.T) {
 	}
 	ids = append(ids, create(t, s).ID)
 	elsewhere := filepath.Join(filepath.Dir(root), "elsewhere")
-	sow(t, elsewhere, map[string]string{"0": "precious", "99": "precious", "d/0": "precious"})
+	writeFiles(t, elsewhere, map[string]string{"0": "precious", "99": "precious", "d/0": "precious"})
 	want := look(t, elsewhere)
 	ctx, stop := context.WithCancel(t.Context())
 	var swapper sync.WaitGroup
@@ -272,7 +272,7 @@ func TestSwapsDuringARestoreLeadNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now := reap(t, root)
+	now := readFiles(t, root)
 	for path, text := range one {
 		if now[path] != text {
 			t.Errorf("%s has %q afterwards", path, now[path])
@@ -284,7 +284,7 @@ func TestSwapsDuringARestoreLeadNowhere(t *testing.T) {
 func look(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for path, text := range reap(t, dir) {
+	for path, text := range readFiles(t, dir) {
 		info, err := os.Lstat(filepath.Join(dir, path))
 		if err != nil {
 			t.Fatal(err)
@@ -296,18 +296,18 @@ func look(t *testing.T, dir string) map[string]string {
 
 // A store that commands have removed is made again: what it had is gone, and said to be.
 func TestStoreThatIsRemovedIsMadeAgain(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	store := filepath.Join(filepath.Dir(root), "store")
 	gone := create(t, s)
 	if err := os.RemoveAll(store); err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
-	sow(t, root, map[string]string{"x": "2"})
+	writeFiles(t, root, map[string]string{"x": "2"})
 	if _, err := s.Restore(t.Context(), gone.ID, checkpoint.RestoreOptions{}); gone.ID != c.ID && !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("restoring one of before: %v", err)
 	}
-	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil || reap(t, root)["x"] != "1" {
+	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil || readFiles(t, root)["x"] != "1" {
 		t.Errorf("restoring: %v", err)
 	}
 	// A store that has no path is of its descriptor.

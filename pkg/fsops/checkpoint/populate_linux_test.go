@@ -17,7 +17,7 @@ import (
 func TestPopulateLosesNothingThatIsMadeMeanwhile(t *testing.T) {
 	for _, name := range []string{"x", "another"} {
 		var meanwhile func()
-		root, s := plot(t, map[string]string{"x": "checkpoint"}, checkpoint.Options{Mapped: func() map[uint64]bool {
+		root, s := newTree(t, map[string]string{"x": "checkpoint"}, checkpoint.Options{Mapped: func() map[uint64]bool {
 			if meanwhile != nil {
 				meanwhile()
 			}
@@ -28,11 +28,11 @@ func TestPopulateLosesNothingThatIsMadeMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		made := map[string]string{name: "the only copy"}
-		meanwhile = func() { sow(t, root, made) }
+		meanwhile = func() { writeFiles(t, root, made) }
 		if _, err := s.Populate(t.Context(), c.ID); !errors.Is(err, unix.ENOTEMPTY) {
 			t.Errorf("populating: %v", err)
 		}
-		if diff := cmp.Diff(made, reap(t, root)); diff != "" {
+		if diff := cmp.Diff(made, readFiles(t, root)); diff != "" {
 			t.Error(diff)
 		}
 		meanwhile = nil
@@ -42,7 +42,7 @@ func TestPopulateLosesNothingThatIsMadeMeanwhile(t *testing.T) {
 		if _, err := s.Populate(t.Context(), c.ID); err != nil {
 			t.Errorf("once it is empty: %v", err)
 		}
-		if got := reap(t, root)["x"]; got != "checkpoint" {
+		if got := readFiles(t, root)["x"]; got != "checkpoint" {
 			t.Errorf("it has %q", got)
 		}
 	}
@@ -50,9 +50,9 @@ func TestPopulateLosesNothingThatIsMadeMeanwhile(t *testing.T) {
 
 // What arrives is compared with its hash again when it becomes a file: meanwhile whoever can write to the store may have changed it.
 func TestPopulateMakesNoFileOfWhatWasChangedSinceItArrived(t *testing.T) {
-	_, from := plot(t, map[string]string{"run.sh": "echo harmless", "other": "1"}, checkpoint.Options{})
+	_, from := newTree(t, map[string]string{"run.sh": "echo harmless", "other": "1"}, checkpoint.Options{})
 	c := create(t, from)
-	root, to := plot(t, nil, checkpoint.Options{})
+	root, to := newTree(t, nil, checkpoint.Options{})
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestPopulateMakesNoFileOfWhatWasChangedSinceItArrived(t *testing.T) {
 	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "run.sh" {
 		t.Errorf("populating: %+v, %v", done, err)
 	}
-	if diff := cmp.Diff(map[string]string{"other": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"other": "1"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -38,9 +38,9 @@ func TestRandomTreesComeBack(t *testing.T) {
 	}
 	var made [len(changes)]atomic.Int64
 	t.Cleanup(func() {
-		for i, name := range changes {
+		for i, c := range changes {
 			if made[i].Load() == 0 && !t.Failed() {
-				t.Errorf("in no round there was this change: %s", name)
+				t.Errorf("in no round there was this change: %s", c.name)
 			}
 		}
 	})
@@ -61,85 +61,85 @@ func TestRandomTreesComeBack(t *testing.T) {
 }
 
 // roundTrip is one round. It returns how many changes of each kind it has made.
-func roundTrip(t *testing.T, seed uint64) (made [len(changes)]int64) {
+func roundTrip(t *testing.T, seed uint64) (made []int64) {
 	t.Helper()
-	g := newGarden(t, seed)
-	defer os.RemoveAll(filepath.Dir(g.root))
+	rt := newRandomTree(t, seed)
+	defer os.RemoveAll(filepath.Dir(rt.root))
 	type state struct {
 		id   checkpoint.ID
 		what map[string]string
 	}
 	var states []state
-	for range 2 + g.N(3) {
-		for range 1 + g.N(25) {
-			g.grow()
+	for range 2 + rt.N(3) {
+		for range 1 + rt.N(25) {
+			rt.alter()
 		}
-		c, err := g.store.Create(t.Context(), checkpoint.CreateOptions{})
+		c, err := rt.store.Create(t.Context(), checkpoint.CreateOptions{})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		states = append(states, state{c.ID, g.look()})
+		states = append(states, state{c.ID, rt.look()})
 	}
 	for range 3 {
-		for range g.N(10) {
-			g.grow()
+		for range rt.N(10) {
+			rt.alter()
 		}
-		s := states[g.N(len(states))]
-		if _, err := g.store.Restore(t.Context(), s.id, checkpoint.RestoreOptions{}); err != nil {
+		s := states[rt.N(len(states))]
+		if _, err := rt.store.Restore(t.Context(), s.id, checkpoint.RestoreOptions{}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if diff := cmp.Diff(s.what, g.look()); diff != "" {
+		if diff := cmp.Diff(s.what, rt.look()); diff != "" {
 			t.Fatalf("seed %d: (-checkpoint +restored)\n%s", seed, diff)
 		}
 	}
-	return g.made
+	return rt.made
 }
 
-// A garden is a tree that changes at random.
-type garden struct {
+// A randomTree is a tree that changes at random.
+type randomTree struct {
 	*rand.Rand
 	t     *testing.T
 	root  string
 	store *checkpoint.Store
-	made  [len(changes)]int64
+	made  []int64 // how many changes of each kind
 }
 
-func newGarden(t *testing.T, seed uint64) *garden {
+func newRandomTree(t *testing.T, seed uint64) *randomTree {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "checkpoint-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &garden{Rand: rand.New(rand.NewPCG(seed, seed)), t: t, root: filepath.Join(dir, "tree")}
-	if err := os.Mkdir(g.root, 0o755); err != nil {
+	rt := &randomTree{Rand: rand.New(rand.NewPCG(seed, seed)), t: t, root: filepath.Join(dir, "tree"), made: make([]int64, len(changes))}
+	if err := os.Mkdir(rt.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if g.store, err = checkpoint.Open(filepath.Join(dir, "store"), g.root, checkpoint.Options{}); err != nil {
+	if rt.store, err = checkpoint.Open(filepath.Join(dir, "store"), rt.root, checkpoint.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return rt
 }
 
-func (g *garden) N(n int) int { return g.IntN(n) }
+func (rt *randomTree) N(n int) int { return rt.IntN(n) }
 
 var names = []string{"a", "b", "c", "dir", "Größe", "not\xffutf8", "with space", "new\nline", "-dash", "z.go", ".hidden", strings.Repeat("long", 63)}
 
 // pick returns a path in a directory that is there.
-func (g *garden) pick() string {
-	dirs := []string{g.root}
-	_ = filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
+func (rt *randomTree) pick() string {
+	dirs := []string{rt.root}
+	_ = filepath.WalkDir(rt.root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
 		return nil
 	})
-	return filepath.Join(dirs[g.N(len(dirs))], names[g.N(len(names))])
+	return filepath.Join(dirs[rt.N(len(dirs))], names[rt.N(len(names))])
 }
 
 // file returns the path of a regular file that is there, "" if there is none.
-func (g *garden) file() string {
+func (rt *randomTree) file() string {
 	var files []string
-	_ = filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(rt.root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, path)
 		}
@@ -148,75 +148,73 @@ func (g *garden) file() string {
 	if len(files) == 0 {
 		return ""
 	}
-	return files[g.N(len(files))]
+	return files[rt.N(len(files))]
 }
 
 // content is some bytes, which compress or not.
-func (g *garden) content() []byte {
-	size := []int{0, 1, 100, 5000, 70_000}[g.N(5)]
-	if g.N(40) == 0 {
-		size = 1<<20 + g.N(1<<20)
+func (rt *randomTree) content() []byte {
+	size := []int{0, 1, 100, 5000, 70_000}[rt.N(5)]
+	if rt.N(40) == 0 {
+		size = 1<<20 + rt.N(1<<20)
 	}
 	b := make([]byte, size)
 	for i := range b {
-		b[i] = byte(g.Uint32())
+		b[i] = byte(rt.Uint32())
 	}
-	if g.N(2) == 0 {
+	if rt.N(2) == 0 {
 		b = bytes.Repeat([]byte("hay "), size/4)
 	}
 	return b
 }
 
-// changes are the kinds of changes.
-var changes = [...]string{
-	"a file written", "another file written", "one more file written", "a directory", "a symbolic link", "a hard link", "a rename", "a removal",
-	"a FIFO", "a mode", "a time", "holes", "a write to mapped memory", "a write that sets the time back", "an owner",
+// changes are the kinds of changes. Each is made at a path, or to a file that is there.
+var changes = [...]struct {
+	name string
+	make func(rt *randomTree, path string) error
+}{
+	{"a file written", (*randomTree).write},
+	{"another file written", (*randomTree).write},
+	{"one more file written", (*randomTree).write},
+	{"a directory", func(_ *randomTree, p string) error { return os.Mkdir(p, 0o755) }},
+	{"a symbolic link", (*randomTree).symlink},
+	{"a hard link", (*randomTree).link},
+	{"a rename", func(rt *randomTree, p string) error { return os.Rename(rt.pick(), p) }},
+	{"a removal", (*randomTree).remove},
+	{"a FIFO", func(_ *randomTree, p string) error { return unix.Mkfifo(p, 0o600) }},
+	{"a mode", (*randomTree).chmod},
+	{"a time", (*randomTree).touch},
+	{"holes", (*randomTree).writeSparse},
+	{"a write to mapped memory", (*randomTree).writeMapped},
+	{"a write that sets the time back", (*randomTree).edit},
+	{"an owner", func(rt *randomTree, p string) error { return os.Lchown(p, 1000*rt.N(2), 1000*rt.N(2)) }},
 }
 
-// grow makes a change. One that cannot be made, such as a file in the place of a directory, does not count.
-func (g *garden) grow() {
-	kind := g.N(len(changes))
-	if err := g.change(kind, g.pick()); err == nil {
-		g.made[kind]++
+// alter makes a change. One that cannot be made, such as a file in the place of a directory, does not count.
+func (rt *randomTree) alter() {
+	kind := rt.N(len(changes))
+	if err := changes[kind].make(rt, rt.pick()); err == nil {
+		rt.made[kind]++
 	}
 }
 
-func (g *garden) change(kind int, p string) error {
-	switch kind {
-	case 0, 1, 2:
-		return g.write(p)
-	case 3:
-		return os.Mkdir(p, 0o755)
-	case 4:
-		return os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[g.N(5)], p)
-	case 5:
-		from := g.pick() // a link or FIFO, perhaps
-		if f := g.file(); f != "" && g.N(2) == 0 {
-			from = f
-		}
-		return os.Link(from, p)
-	case 6:
-		return os.Rename(g.pick(), p)
-	case 7:
-		return g.remove(p)
-	case 8:
-		return unix.Mkfifo(p, 0o600)
-	case 9:
-		return g.chmod(p)
-	case 10:
-		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(g.Int64N(2e18) - 1e17)}
-		return unix.UtimesNanoAt(unix.AT_FDCWD, p, times, unix.AT_SYMLINK_NOFOLLOW)
-	case 11:
-		return g.dig(p)
-	case 12:
-		return g.writeMapped()
-	case 13:
-		return g.edit()
-	}
-	return os.Lchown(p, 1000*g.N(2), 1000*g.N(2))
+func (rt *randomTree) symlink(p string) error {
+	return os.Symlink([]string{"a", "../b", "/nowhere/else", "not\xff", strings.Repeat("x", 300)}[rt.N(5)], p)
 }
 
-func (g *garden) chmod(p string) error {
+func (rt *randomTree) link(p string) error {
+	from := rt.pick() // a link or FIFO, perhaps
+	if f := rt.file(); f != "" && rt.N(2) == 0 {
+		from = f
+	}
+	return os.Link(from, p)
+}
+
+func (rt *randomTree) touch(p string) error {
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(rt.Int64N(2e18) - 1e17)}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, p, times, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func (rt *randomTree) chmod(p string) error {
 	info, err := os.Lstat(p)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
 		err = fs.ErrInvalid
@@ -224,10 +222,10 @@ func (g *garden) chmod(p string) error {
 	if err != nil {
 		return err
 	}
-	return unix.Chmod(p, []uint32{0o600, 0o755, 0o4755, 0o1777, 0o400}[g.N(5)])
+	return unix.Chmod(p, []uint32{0o600, 0o755, 0o4755, 0o1777, 0o400}[rt.N(5)])
 }
 
-func (g *garden) remove(p string) error {
+func (rt *randomTree) remove(p string) error {
 	if _, err := os.Lstat(p); err != nil {
 		return err
 	}
@@ -235,7 +233,7 @@ func (g *garden) remove(p string) error {
 }
 
 // open opens a regular file for writing.
-func (g *garden) open(p string, flags int) (*os.File, error) {
+func (rt *randomTree) open(p string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(p, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o644)
 	if err != nil {
 		return nil, err
@@ -247,33 +245,33 @@ func (g *garden) open(p string, flags int) (*os.File, error) {
 	return file, nil
 }
 
-func (g *garden) write(p string) error {
-	file, err := g.open(p, os.O_TRUNC)
+func (rt *randomTree) write(p string) error {
+	file, err := rt.open(p, os.O_TRUNC)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = file.Write(g.content())
+	_, err = file.Write(rt.content())
 	return err
 }
 
-// dig makes a file with holes.
-func (g *garden) dig(p string) error {
-	file, err := g.open(p, 0)
+// writeSparse makes a file with holes.
+func (rt *randomTree) writeSparse(p string) error {
+	file, err := rt.open(p, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for range g.N(4) {
-		_, writeErr := file.WriteAt(g.content(), g.Int64N(4<<20))
+	for range rt.N(4) {
+		_, writeErr := file.WriteAt(rt.content(), rt.Int64N(4<<20))
 		err = errors.Join(err, writeErr)
 	}
-	return errors.Join(err, file.Truncate(g.Int64N(6<<20)))
+	return errors.Join(err, file.Truncate(rt.Int64N(6<<20)))
 }
 
 // writeMapped changes a file by memory that is mapped from it.
-func (g *garden) writeMapped() error {
-	file, err := os.OpenFile(g.file(), os.O_RDWR, 0)
+func (rt *randomTree) writeMapped(string) error {
+	file, err := os.OpenFile(rt.file(), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -284,15 +282,15 @@ func (g *garden) writeMapped() error {
 	}
 	mem, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		g.t.Fatal(err)
+		rt.t.Fatal(err)
 	}
-	mem[g.N(len(mem))]++
+	mem[rt.N(len(mem))]++
 	return unix.Munmap(mem)
 }
 
 // edit changes a byte of a file, and sets its time back.
-func (g *garden) edit() error {
-	path := g.file()
+func (rt *randomTree) edit(string) error {
+	path := rt.file()
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
 		return errors.Join(fs.ErrInvalid, err)
@@ -302,21 +300,21 @@ func (g *garden) edit() error {
 		return err
 	}
 	defer file.Close()
-	_, err = file.WriteAt([]byte{byte(g.Uint32())}, g.Int64N(info.Size()))
+	_, err = file.WriteAt([]byte{byte(rt.Uint32())}, rt.Int64N(info.Size()))
 	return errors.Join(err, os.Chtimes(path, time.Time{}, info.ModTime()))
 }
 
 // extents returns where a file has data, the first byte and the one behind the last, and holes between.
-func (g *garden) extents(path string, size int64) (list [][2]int64) {
-	g.t.Helper()
+func (rt *randomTree) extents(path string, size int64) (list [][2]int64) {
+	rt.t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
-		g.t.Fatal(err)
+		rt.t.Fatal(err)
 	}
 	defer file.Close()
 	var disk unix.Statfs_t
 	if err := unix.Fstatfs(int(file.Fd()), &disk); err != nil {
-		g.t.Fatal(err)
+		rt.t.Fatal(err)
 	}
 	if disk.Type == unix.XFS_SUPER_MAGIC { // which takes for data what it sets aside for writes to come
 		return nil
@@ -328,7 +326,7 @@ func (g *garden) extents(path string, size int64) (list [][2]int64) {
 		}
 		to, holeErr := file.Seek(from, unix.SEEK_HOLE)
 		if err = errors.Join(err, holeErr); err != nil {
-			g.t.Fatal(err)
+			rt.t.Fatal(err)
 		}
 		list, at = append(list, [2]int64{from, to}), to
 	}
@@ -336,12 +334,12 @@ func (g *garden) extents(path string, size int64) (list [][2]int64) {
 }
 
 // look describes everything in the tree.
-func (g *garden) look() map[string]string {
-	g.t.Helper()
+func (rt *randomTree) look() map[string]string {
+	rt.t.Helper()
 	what, firsts := map[string]string{}, map[uint64]string{}
 	var paths []string
-	err := filepath.WalkDir(g.root, func(path string, d fs.DirEntry, err error) error {
-		if path != g.root {
+	err := filepath.WalkDir(rt.root, func(path string, d fs.DirEntry, err error) error {
+		if path != rt.root {
 			paths = append(paths, path)
 		}
 		return err
@@ -357,7 +355,7 @@ func (g *garden) look() map[string]string {
 			err = errors.Join(err, readErr)
 			text += fmt.Sprintf(" %d %x", len(content), sha256.Sum256(content))
 			if st.Blocks*512+4096 <= st.Size { // a file without a whole block that is none counts as one without holes
-				text += fmt.Sprint(" with data at ", g.extents(path, st.Size))
+				text += fmt.Sprint(" with data at ", rt.extents(path, st.Size))
 			}
 		case unix.S_IFLNK:
 			target, readErr := os.Readlink(path)
@@ -369,10 +367,10 @@ func (g *garden) look() map[string]string {
 		} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			firsts[st.Ino] = path
 		}
-		what[strings.TrimPrefix(path, g.root+"/")] = text
+		what[strings.TrimPrefix(path, rt.root+"/")] = text
 	}
 	if err != nil {
-		g.t.Fatal(err)
+		rt.t.Fatal(err)
 	}
 	return what
 }

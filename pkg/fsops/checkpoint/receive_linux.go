@@ -54,8 +54,8 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	if _, err := ParseID(string(id)); err != nil {
 		return nil, err
 	}
-	if len(text) > maxManifestSize {
-		return nil, fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, maxManifestSize)
+	if len(text) > MaxManifest {
+		return nil, fmt.Errorf("%w: its manifest has more than %d bytes", ErrTooLarge, MaxManifest)
 	}
 	m, err := decodeManifest(id, text)
 	if err == nil {

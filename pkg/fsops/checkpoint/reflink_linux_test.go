@@ -19,7 +19,7 @@ func TestLargeFilesShareTheirBlocks(t *testing.T) {
 	root := filepath.Join(dir, "tree")
 	noise := make([]byte, 32<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	sow(t, root, map[string]string{"large": string(noise)})
+	writeFiles(t, root, map[string]string{"large": string(noise)})
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestLargeFilesShareTheirBlocks(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if reap(t, root)["large"] != string(noise) {
+	if readFiles(t, root)["large"] != string(noise) {
 		t.Error("the file does not come back as it was")
 	}
 	// The restore has made a checkpoint of the changed file, of which one MiB is its own.

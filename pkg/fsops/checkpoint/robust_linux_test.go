@@ -33,7 +33,7 @@ func random(size int) string {
 // checkpoint finds in the tree, it stores again.
 func TestEveryDamagedByteIsNoticed(t *testing.T) {
 	before := map[string]string{"a": "1", "d/words": strings.Repeat("words ", 100), "d/noise": random(300), "large": random(1<<20 + 1), "holes": strings.Repeat("\x00", 100_000) + "1"}
-	root, s := plot(t, before, checkpoint.Options{})
+	root, s := newTree(t, before, checkpoint.Options{})
 	if err := os.WriteFile(filepath.Join(root, "holes"), nil, 0); err != nil { // which makes the holes
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 	}
 	c := create(t, s)
 	after := map[string]string{"a": "2", "d/words": "2", "d/noise": "2", "large": "2", "holes": "2"}
-	sow(t, root, after)
+	writeFiles(t, root, after)
 	create(t, s)
 	step, most := 13, 100
 	if isFull() {
@@ -81,10 +81,10 @@ func TestEveryDamagedByteIsNoticed(t *testing.T) {
 			if err != nil && !errors.Is(err, checkpoint.ErrCorrupt) && !errors.Is(err, checkpoint.ErrNotFound) {
 				t.Errorf("%s, byte %d: %v", path, at, err)
 			}
-			if diff := cmp.Diff(want, reap(t, root)); diff != "" {
+			if diff := cmp.Diff(want, readFiles(t, root)); diff != "" {
 				t.Fatalf("%s, byte %d: restoring returned %v: %.1000s", path, at, err, diff)
 			}
-			sow(t, root, after)
+			writeFiles(t, root, after)
 		}
 	}
 	if noticed < tried/2 {
@@ -129,7 +129,7 @@ func overwrite(t *testing.T, path string, text []byte) {
 
 // Restores that are asked for at once come one after the other.
 func TestRestoresAtOnceEndInOneState(t *testing.T) {
-	root, s := plot(t, nil, checkpoint.Options{})
+	root, s := newTree(t, nil, checkpoint.Options{})
 	states, ids := map[string]map[string]string{}, map[string]checkpoint.ID{}
 	for _, name := range []string{"one", "other"} {
 		states[name] = map[string]string{}
@@ -139,7 +139,7 @@ func TestRestoresAtOnceEndInOneState(t *testing.T) {
 		if err := os.RemoveAll(root); err != nil {
 			t.Fatal(err)
 		}
-		sow(t, root, states[name])
+		writeFiles(t, root, states[name])
 		ids[name] = create(t, s).ID
 	}
 	var changed atomic.Int64
@@ -160,7 +160,7 @@ func TestRestoresAtOnceEndInOneState(t *testing.T) {
 			})
 		}
 		all.Wait()
-		now := reap(t, root)
+		now := readFiles(t, root)
 		if one, other := cmp.Diff(states["one"], now), cmp.Diff(states["other"], now); one != "" && other != "" {
 			t.Fatalf("it is neither: %s", one)
 		}
@@ -179,8 +179,8 @@ func TestNothingIsLostWhileDirectoriesMove(t *testing.T) {
 		still[fmt.Sprintf("still/%d", n)] = fmt.Sprint("still ", n)
 		moving[fmt.Sprintf("m%d/d/%d", n%5, n)] = fmt.Sprint("moves ", n)
 	}
-	root, s := plot(t, still, checkpoint.Options{})
-	sow(t, root, moving)
+	root, s := newTree(t, still, checkpoint.Options{})
+	writeFiles(t, root, moving)
 	ctx, stop := context.WithCancel(t.Context())
 	var mover sync.WaitGroup
 	mover.Go(func() { moveAbout(ctx, root) })
@@ -201,7 +201,7 @@ func TestNothingIsLostWhileDirectoriesMove(t *testing.T) {
 	mover.Wait()
 	seen := map[string]bool{}
 	note := func() {
-		for _, text := range reap(t, root) {
+		for _, text := range readFiles(t, root) {
 			seen[text] = true
 		}
 	}
@@ -211,7 +211,7 @@ func TestNothingIsLostWhileDirectoriesMove(t *testing.T) {
 		if _, err := s.Restore(t.Context(), id, checkpoint.RestoreOptions{}); err != nil && !errors.Is(err, checkpoint.ErrIncomplete) {
 			t.Fatal(err)
 		}
-		now := reap(t, root)
+		now := readFiles(t, root)
 		for path, text := range still {
 			if now[path] != text {
 				t.Fatalf("a checkpoint has %q of %s", now[path], path)
@@ -281,13 +281,13 @@ func TestRecoveryOnAFullDiskNamesWhatItCannotDo(t *testing.T) {
 	dir := smallDisk(t, "size=16m")
 	root, store := filepath.Join(dir, "tree"), filepath.Join(dir, "store")
 	before := map[string]string{"a": random(200_000), "b": "1", "c/d": random(200_000)}
-	sow(t, root, before)
+	writeFiles(t, root, before)
 	s, err := checkpoint.Open(store, root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	target := create(t, s)
-	sow(t, root, map[string]string{"a": "2", "b": "2", "new": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "b": "2", "new": "2"})
 	if err := os.Remove(filepath.Join(root, "c/d")); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestRecoveryOnAFullDiskNamesWhatItCannotDo(t *testing.T) {
 	if _, err := s.Restore(t.Context(), target.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(before, readFiles(t, root)); diff != "" {
 		t.Error("it is not what it was")
 	}
 }
@@ -317,7 +317,7 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := smallDisk(t, "size=16m")
 			root, store := filepath.Join(dir, "tree"), filepath.Join(dir, "store")
-			sow(t, root, map[string]string{"a": "1", "b": "1"})
+			writeFiles(t, root, map[string]string{"a": "1", "b": "1"})
 			s, err := checkpoint.Open(store, root, checkpoint.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -327,12 +327,12 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(store, "journal"), []byte(journal), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			sow(t, root, map[string]string{"a": "a command's"})
+			writeFiles(t, root, map[string]string{"a": "a command's"})
 			if full {
 				fill(t, filepath.Join(dir, "full"))
 			}
 			err = s.Recover(t.Context())
-			now := reap(t, root)
+			now := readFiles(t, root)
 			if full && (!errors.Is(err, checkpoint.ErrIncomplete) || now["a"] != "a command's") {
 				t.Errorf("it has %q, %v", now["a"], err)
 			}
@@ -343,7 +343,7 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 			if err != nil || now["a"] != "1" || listErr != nil || len(list) != 2 {
 				t.Fatalf("it has %q and %d checkpoints, %v, %v", now["a"], len(list), err, listErr)
 			}
-			if _, err := s.Restore(t.Context(), list[1].ID, checkpoint.RestoreOptions{}); err != nil || reap(t, root)["a"] != "a command's" {
+			if _, err := s.Restore(t.Context(), list[1].ID, checkpoint.RestoreOptions{}); err != nil || readFiles(t, root)["a"] != "a command's" {
 				t.Errorf("the command's is lost: %v", err)
 			}
 		})
@@ -352,7 +352,7 @@ func TestRecoveryKeepsWhatNoCheckpointHas(t *testing.T) {
 
 // Not only contents may be in no checkpoint: so may links, directories, FIFOs, and further files of a content.
 func TestRecoveryKeepsAllThatNoCheckpointHas(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
 	target := create(t, s)
 	journal := fmt.Sprintf(`{"target":%q,"before":%q}`, target.ID, target.ID)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store", "journal"), []byte(journal), 0o600); err != nil {
@@ -395,14 +395,14 @@ func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
 	dir := smallDisk(t, "size=16m")
 	root := filepath.Join(dir, "tree")
 	before := map[string]string{"a": random(4 << 20), "b": "1", "c/d": "1"}
-	sow(t, root, before)
+	writeFiles(t, root, before)
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
 	after := map[string]string{"a": "2", "b": "2", "c/d": "2"}
-	sow(t, root, after)
+	writeFiles(t, root, after)
 	full := filepath.Join(dir, "full")
 	fill(t, full)
 	info, err := os.Stat(full)
@@ -416,7 +416,7 @@ func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
 	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "a" || done.Kept[0].Why != unix.ENOSPC.Error() {
 		t.Errorf("restoring: %+v, %v", done.Kept, err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "2", "b": "1", "c/d": "1"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "2", "b": "1", "c/d": "1"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	if err := os.Remove(full); err != nil {
@@ -425,7 +425,7 @@ func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(before, readFiles(t, root)); diff != "" {
 		t.Error("it is not what it was")
 	}
 }
@@ -434,20 +434,20 @@ func TestRestoreNamesWhatItHasNoRoomFor(t *testing.T) {
 func TestTreeMayBeTheRootOfAMount(t *testing.T) {
 	root := smallDisk(t, "size=16m")
 	before := map[string]string{"a": "1", "c/d": "1"}
-	sow(t, root, before)
+	writeFiles(t, root, before)
 	s, err := checkpoint.Open(t.TempDir(), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
-	sow(t, root, map[string]string{"a": "2", "new": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "new": "2"})
 	if err := os.RemoveAll(filepath.Join(root, "c")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(before, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }

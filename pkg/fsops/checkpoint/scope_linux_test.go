@@ -14,20 +14,20 @@ import (
 // A path that neither the checkpoint nor the tree has is a mistake: nothing changes, and no checkpoint is made for it. One that
 // either has is none.
 func TestRestoreOfAPathThatIsNowhere(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
 	if err := os.Symlink("d", filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
 	c := create(t, s)
-	sow(t, root, map[string]string{"a": "2", "new": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "new": "2"})
 	for _, path := range []string{"typo", "a/x", "d/typo", "link/x", "typo/x"} {
 		_, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"a", path}})
 		if named, ok := errors.AsType[*fs.PathError](err); !ok || named.Path != path || !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("restoring %q: %v", path, err)
 		}
 	}
-	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || reap(t, root)["a"] != "2" {
-		t.Errorf("there are %d checkpoints, and a has %q, %v", len(list), reap(t, root)["a"], err)
+	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || readFiles(t, root)["a"] != "2" {
+		t.Errorf("there are %d checkpoints, and a has %q, %v", len(list), readFiles(t, root)["a"], err)
 	}
 	for _, path := range []string{"new", "a", "d/x", "link"} {
 		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{path}}); err != nil {
@@ -38,18 +38,18 @@ func TestRestoreOfAPathThatIsNowhere(t *testing.T) {
 
 // A path to restore that the checkpoint excludes stays, and is named.
 func TestRestoreOfAnExcludedPathNamesIt(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1", "cache/x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1", "cache/x": "1"}, checkpoint.Options{})
 	c, err := s.Create(t.Context(), checkpoint.CreateOptions{Exclude: []string{"cache"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sow(t, root, map[string]string{"a": "2", "cache/x": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "cache/x": "2"})
 	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"a", "cache/x"}})
 	want := []checkpoint.LeftOut{{Path: "cache/x", Why: "the checkpoint leaves it out"}}
 	if !errors.Is(err, checkpoint.ErrIncomplete) || !slices.Equal(done.Kept, want) {
 		t.Errorf("it kept %q, %v", done.Kept, err)
 	}
-	if files := reap(t, root); files["a"] != "1" || files["cache/x"] != "2" {
+	if files := readFiles(t, root); files["a"] != "1" || files["cache/x"] != "2" {
 		t.Errorf("it has %q", files)
 	}
 }

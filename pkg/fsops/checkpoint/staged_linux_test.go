@@ -15,19 +15,19 @@ import (
 // A restore touches nothing for its name alone: of the files that are called as if a restore had staged them, it knows those of
 // its own journal.
 func TestRestoreTakesNoFilesForItsOwnByTheirPrefix(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
 	c, err := s.Create(t.Context(), checkpoint.CreateOptions{Exclude: []string{".*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	after := map[string]string{"a": "2", ".podagent-restore-notes": "mine", ".podagent-restore-abcdefghij-1": "mine", "d/.podagent-restore-notes": "mine"}
-	sow(t, root, after)
+	writeFiles(t, root, after)
 	for _, paths := range [][]string{{"a"}, nil} {
 		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: paths}); err != nil {
 			t.Fatal(err)
 		}
 		after["a"], after["d/x"] = "1", "1"
-		if diff := cmp.Diff(after, reap(t, root)); diff != "" {
+		if diff := cmp.Diff(after, readFiles(t, root)); diff != "" {
 			t.Errorf("restoring %q: %s", paths, diff)
 		}
 	}
@@ -52,18 +52,18 @@ func TestWhatWasStagedGoes(t *testing.T) {
 		"restoring everything, excluded": {[]string{".*"}, "unfinished", restores, map[string]string{"b": "1", ".podagent-restore-bcdefghijk-x": "mine"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
+			root, s := newTree(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
 			opts := checkpoint.CreateOptions{Exclude: test.exclude}
 			target, err := s.Create(t.Context(), opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sow(t, root, map[string]string{"a": "2", "b": "2"})
+			writeFiles(t, root, map[string]string{"a": "2", "b": "2"})
 			before, err := s.Create(t.Context(), opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sow(t, root, map[string]string{".podagent-restore-abcdefghij-x": "1", ".podagent-restore-bcdefghijk-x": "mine"})
+			writeFiles(t, root, map[string]string{".podagent-restore-abcdefghij-x": "1", ".podagent-restore-bcdefghijk-x": "mine"})
 			text := fmt.Sprintf(`{"target":%q,"before":%q,"paths":["YQ=="],"token":"abcdefghij"}`, target.ID, before.ID) // the path a
 			if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store", test.journal), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -72,7 +72,7 @@ func TestWhatWasStagedGoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.kept["a"] = "1"
-			if diff := cmp.Diff(test.kept, reap(t, root)); diff != "" {
+			if diff := cmp.Diff(test.kept, readFiles(t, root)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -81,9 +81,9 @@ func TestWhatWasStagedGoes(t *testing.T) {
 
 // A journal whose token is none is damaged: it must not make any file of the tree one that was staged.
 func TestJournalWithAForgedTokenIsRefused(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1"}, checkpoint.Options{})
 	id := create(t, s).ID
-	sow(t, root, map[string]string{"a": "2", ".podagent-restore-x": "mine"})
+	writeFiles(t, root, map[string]string{"a": "2", ".podagent-restore-x": "mine"})
 	for _, token := range []string{"x", "../../../..", "ABCDEFGHIJ", "abcdefghijk", "abcdefghi-"} {
 		text := fmt.Sprintf(`{"target":%q,"before":%q,"token":%q}`, id, id, token)
 		if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store", "journal"), []byte(text), 0o600); err != nil {
@@ -93,7 +93,7 @@ func TestJournalWithAForgedTokenIsRefused(t *testing.T) {
 			t.Errorf("with the token %q: %v", token, err)
 		}
 	}
-	if got := reap(t, root)["a"]; got != "2" {
+	if got := readFiles(t, root)["a"]; got != "2" {
 		t.Errorf("it has %q", got)
 	}
 }

@@ -357,7 +357,7 @@ func (s *Store) manifestText(id ID) (*manifest, []byte, error) {
 	if _, err := ParseID(string(id)); err != nil {
 		return nil, nil, err
 	}
-	text, err := s.readFile(manifestFile(id), maxManifestSize)
+	text, err := s.readFile(manifestFile(id), MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
 
-// plot makes files in a new tree, and returns it with its store.
-func plot(t *testing.T, files map[string]string, opts checkpoint.Options) (root string, s *checkpoint.Store) {
+// newTree makes files in a new tree, and returns it with its store.
+func newTree(t *testing.T, files map[string]string, opts checkpoint.Options) (root string, s *checkpoint.Store) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "tree")
-	sow(t, root, files)
+	writeFiles(t, root, files)
 	s, err := checkpoint.Open(filepath.Join(filepath.Dir(root), "store"), root, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func plot(t *testing.T, files map[string]string, opts checkpoint.Options) (root 
 	return root, s
 }
 
-func sow(t *testing.T, root string, files map[string]string) {
+func writeFiles(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for path, text := range files {
 		path = filepath.Join(root, path)
@@ -48,8 +48,8 @@ func create(t *testing.T, s *checkpoint.Store) checkpoint.Checkpoint {
 	return c
 }
 
-// reap returns the regular files of a tree.
-func reap(t *testing.T, root string) map[string]string {
+// readFiles returns the regular files of a tree.
+func readFiles(t *testing.T, root string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -69,25 +69,25 @@ func reap(t *testing.T, root string) map[string]string {
 // A restore of some paths leaves the others alone, and its checkpoint of before brings all back.
 func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {
 	before := map[string]string{"a/x": "1", "a/y": "1", "b/x": "1", "c": "1"}
-	root, s := plot(t, before, checkpoint.Options{})
+	root, s := newTree(t, before, checkpoint.Options{})
 	c := create(t, s)
 	after := map[string]string{"a/x": "2", "b/x": "2", "b/new": "2", "c": "2"}
-	sow(t, root, after)
+	writeFiles(t, root, after)
 	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
 		t.Fatal(err)
 	}
-	changed := reap(t, root)
+	changed := readFiles(t, root)
 	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"a/x", "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a/x": "1", "b/x": "1", "c": "2"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a/x": "1", "b/x": "1", "c": "2"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := s.Restore(t.Context(), done.Before.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(changed, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(changed, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	for _, path := range []string{"../tree/c", "/c", "a/../../c"} {
@@ -100,7 +100,7 @@ func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {
 // Names of one file that are restored without its first name belong to that, or to one file of their own if it is another one now.
 func TestRestoreOfPathsKeepsHardLinks(t *testing.T) {
 	for _, changed := range []bool{false, true} {
-		root, s := plot(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
+		root, s := newTree(t, map[string]string{"a": "1", "d/x": "1"}, checkpoint.Options{})
 		names := []string{"a", "d/b", "d/c"}
 		for _, name := range names[1:] {
 			if err := os.Link(filepath.Join(root, "a"), filepath.Join(root, name)); err != nil {
@@ -112,7 +112,7 @@ func TestRestoreOfPathsKeepsHardLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if changed {
-			sow(t, root, map[string]string{"a": "2"})
+			writeFiles(t, root, map[string]string{"a": "2"})
 		}
 		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{Paths: []string{"d"}}); err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestRestoreOfPathsKeepsHardLinks(t *testing.T) {
 		if !os.SameFile(infos[1], infos[2]) || os.SameFile(infos[0], infos[1]) == changed {
 			t.Errorf("with another first file %t, they are %v", changed, infos)
 		}
-		if got := reap(t, root)["d/b"]; got != "1" {
+		if got := readFiles(t, root)["d/b"]; got != "1" {
 			t.Errorf("it has %q", got)
 		}
 	}
@@ -136,7 +136,7 @@ func TestRestoreOfPathsKeepsHardLinks(t *testing.T) {
 
 // What a checkpoint cannot have seen stays: files that are excluded or protected, sockets, and what is mounted.
 func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
-	root, s := plot(t, map[string]string{"kept.log": "1", "x": "1", "safe/x": "1"}, checkpoint.Options{
+	root, s := newTree(t, map[string]string{"kept.log": "1", "x": "1", "safe/x": "1"}, checkpoint.Options{
 		Protected: func(path string) error {
 			if path == "safe/x" {
 				return fs.ErrPermission
@@ -155,12 +155,12 @@ func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 	if len(c.LeftOut) != 1 || c.LeftOut[0].Path != "socket" {
 		t.Errorf("it left out %v", c.LeftOut)
 	}
-	sow(t, root, map[string]string{"kept.log": "2", "new.log": "2", "x": "2", "new": "2", "safe/x": "2"})
+	writeFiles(t, root, map[string]string{"kept.log": "2", "new.log": "2", "x": "2", "new": "2", "safe/x": "2"})
 	done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
 	if !errors.Is(err, checkpoint.ErrIncomplete) || len(done.Kept) != 1 || done.Kept[0].Path != "safe/x" {
 		t.Errorf("restoring: %+v, %v", done.Kept, err)
 	}
-	if diff := cmp.Diff(map[string]string{"kept.log": "2", "new.log": "2", "x": "1", "safe/x": "2"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"kept.log": "2", "new.log": "2", "x": "1", "safe/x": "2"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := os.Lstat(socket); err != nil {
@@ -171,17 +171,17 @@ func TestRestoreRemovesOnlyWhatIsNewer(t *testing.T) {
 // Files in a directory that is moved keep their times. They go back with it, also if it has taken the place of another one.
 func TestDirectoryInThePlaceOfAnotherOneGoesBack(t *testing.T) {
 	was := map[string]string{"from/x": "1", "from/sub/y": "2", "to/sub/z": "3"}
-	root, s := plot(t, was, checkpoint.Options{})
+	root, s := newTree(t, was, checkpoint.Options{})
 	c := create(t, s)
 	to := filepath.Join(root, "to")
 	if err := errors.Join(os.RemoveAll(to), os.Rename(filepath.Join(root, "from"), to)); err != nil {
 		t.Fatal(err)
 	}
-	sow(t, root, map[string]string{"to/new": "4"})
+	writeFiles(t, root, map[string]string{"to/new": "4"})
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(was, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(was, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -212,7 +212,7 @@ func TestDamagedObjectChangesNothing(t *testing.T) {
 
 // What somebody has read for a transfer that is still open is compared with its hash again before a restore.
 func TestDamagedObjectChangesNothingDuringATransfer(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "one"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "one"}, checkpoint.Options{})
 	c := create(t, s)
 	x, err := s.Send(t.Context(), c.ID)
 	if err != nil {
@@ -220,9 +220,9 @@ func TestDamagedObjectChangesNothingDuringATransfer(t *testing.T) {
 	}
 	defer x.Close()
 	now := map[string]string{"x": "two", "y": "new"}
-	sow(t, root, now)
+	writeFiles(t, root, now)
 	later := create(t, s) // whose objects are known to be whole since
-	sow(t, root, map[string]string{"x": "three"})
+	writeFiles(t, root, map[string]string{"x": "three"})
 	packs, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store", "packs", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -239,17 +239,17 @@ func TestDamagedObjectChangesNothingDuringATransfer(t *testing.T) {
 	if _, err := s.Restore(t.Context(), later.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("restoring: %v", err)
 	}
-	if got := reap(t, root)["x"]; got != "three" {
+	if got := readFiles(t, root)["x"]; got != "three" {
 		t.Errorf("the file has %q", got)
 	}
 }
 
 func damageObject(t *testing.T, where string, damage func(path string) error) {
 	large := strings.Repeat("large", 1<<18)
-	root, s := plot(t, map[string]string{"x": "1", "large": large}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1", "large": large}, checkpoint.Options{})
 	c := create(t, s)
 	now := map[string]string{"x": "2", "y": "2", "large": large + "2"}
-	sow(t, root, now)
+	writeFiles(t, root, now)
 	objects, err := filepath.Glob(filepath.Join(filepath.Dir(root), "store", where, "*"))
 	if err != nil || len(objects) != 1 {
 		t.Fatalf("%q, %v", objects, err)
@@ -260,24 +260,24 @@ func damageObject(t *testing.T, where string, damage func(path string) error) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); !errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("restoring: %v", err)
 	}
-	if diff := cmp.Diff(now, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(now, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	// What is there now can be kept, and come back.
-	sow(t, root, map[string]string{"x": "1", "large": large})
+	writeFiles(t, root, map[string]string{"x": "1", "large": large})
 	again := create(t, s)
-	sow(t, root, now)
+	writeFiles(t, root, now)
 	if _, err := s.Restore(t.Context(), again.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "1", "large": large, "y": "2"}, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"x": "1", "large": large, "y": "2"}, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // A manifest that was changed is not the one of its ID.
 func TestForgedManifestIsNoticed(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 	c := create(t, s)
 	path := filepath.Join(filepath.Dir(root), "store/manifests", string(c.ID))
 	if err := os.WriteFile(path, []byte(`{"format":1}`), 0); err != nil {
@@ -299,14 +299,14 @@ func TestForgedManifestIsNoticed(t *testing.T) {
 
 // Old checkpoints go, and what only they have; those that somebody has named go last, unlike automatic ones.
 func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{Max: 10})
+	root, s := newTree(t, map[string]string{"x": "first"}, checkpoint.Options{Max: 10})
 	first, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: "first"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var last checkpoint.Checkpoint
 	for n := range 30 {
-		sow(t, root, map[string]string{"x": strings.Repeat("x", n)})
+		writeFiles(t, root, map[string]string{"x": strings.Repeat("x", n)})
 		if last, err = s.Create(t.Context(), checkpoint.CreateOptions{Name: fmt.Sprint("call ", n), Automatic: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -322,16 +322,16 @@ func TestOldestCheckpointsGoAndTheNamedOnesLast(t *testing.T) {
 	if _, err := s.Restore(t.Context(), first.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if got := reap(t, root)["x"]; got != "first" {
+	if got := readFiles(t, root)["x"]; got != "first" {
 		t.Errorf("it has %q", got)
 	}
 }
 
 // Of too many checkpoints with a name the oldest go, too.
 func TestOldestNamedCheckpointsGoIfAllAreNamed(t *testing.T) {
-	root, s := plot(t, nil, checkpoint.Options{Max: 10})
+	root, s := newTree(t, nil, checkpoint.Options{Max: 10})
 	for n := range 12 {
-		sow(t, root, map[string]string{"x": fmt.Sprint(n)})
+		writeFiles(t, root, map[string]string{"x": fmt.Sprint(n)})
 		if _, err := s.Create(t.Context(), checkpoint.CreateOptions{Name: fmt.Sprint(n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -349,11 +349,11 @@ func TestOldestNamedCheckpointsGoIfAllAreNamed(t *testing.T) {
 
 // Many checkpoints of small changes make few packs.
 func TestManyCheckpointsHaveFewPacks(t *testing.T) {
-	root, s := plot(t, map[string]string{"x": "first"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"x": "first"}, checkpoint.Options{})
 	first := create(t, s)
 	const many = 110
 	for n := range many {
-		sow(t, root, map[string]string{"x": fmt.Sprint(n)})
+		writeFiles(t, root, map[string]string{"x": fmt.Sprint(n)})
 		create(t, s)
 	}
 	packs, err := os.ReadDir(filepath.Join(filepath.Dir(root), "store/packs"))
@@ -368,7 +368,7 @@ func TestManyCheckpointsHaveFewPacks(t *testing.T) {
 		if _, err := s.Restore(t.Context(), c, checkpoint.RestoreOptions{}); err != nil {
 			t.Error(err)
 		}
-		if got := reap(t, root)["x"]; got != want {
+		if got := readFiles(t, root)["x"]; got != want {
 			t.Errorf("it has %q, not %q", got, want)
 		}
 	}
@@ -387,7 +387,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	})
 	root := filepath.Join(dir, "tree")
 	files := map[string]string{"x": strings.Repeat("x", 1<<20), "y": "1"}
-	sow(t, root, files)
+	writeFiles(t, root, files)
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -411,11 +411,11 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "big")); err != nil {
 		t.Fatal(err)
 	}
-	sow(t, root, map[string]string{"y": "2"})
+	writeFiles(t, root, map[string]string{"y": "2"})
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Errorf("restoring: %v", err)
 	}
-	if diff := cmp.Diff(files, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(files, readFiles(t, root)); diff != "" {
 		t.Error("it is not what it was")
 	}
 }
@@ -425,11 +425,11 @@ func TestStoreStaysWithinItsVolume(t *testing.T) {
 	noise := make([]byte, 24<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	files := map[string]string{"a": string(noise[:8<<20]), "b": string(noise[8<<20 : 16<<20])}
-	root, s := plot(t, files, checkpoint.Options{Volume: 50 << 20})
+	root, s := newTree(t, files, checkpoint.Options{Volume: 50 << 20})
 	if c := create(t, s); c.Stored < 16<<20 {
 		t.Fatalf("%+v: the test needs a tree that is not compressed", c)
 	}
-	sow(t, root, map[string]string{"c": string(noise[16<<20:])})
+	writeFiles(t, root, map[string]string{"c": string(noise[16<<20:])})
 	// 24 MiB of files and 16 of checkpoints are there: without the first checkpoint, a second has no room either.
 	if c, err := s.Create(t.Context(), checkpoint.CreateOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
 		t.Errorf("a checkpoint beyond what the volume holds: %+v, %v", c, err)
@@ -442,14 +442,14 @@ func TestStoreStaysWithinItsVolume(t *testing.T) {
 
 // Diff tells what has changed, between two checkpoints and since one, and changes nothing.
 func TestDiffTellsWhatHasChanged(t *testing.T) {
-	root, s := plot(t, map[string]string{"gone/x": "1", "mod": "1", "same": "1", "type": "1", "chmod": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"gone/x": "1", "mod": "1", "same": "1", "type": "1", "chmod": "1"}, checkpoint.Options{})
 	a := create(t, s)
 	for _, path := range []string{"gone", "type"} {
 		if err := os.RemoveAll(filepath.Join(root, path)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sow(t, root, map[string]string{"mod": "2", "new/x": "2", "type/x": "2"})
+	writeFiles(t, root, map[string]string{"mod": "2", "new/x": "2", "type/x": "2"})
 	if err := os.Chmod(filepath.Join(root, "chmod"), 0o600); err != nil {
 		t.Fatal(err)
 	}

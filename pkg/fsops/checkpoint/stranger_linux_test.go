@@ -69,7 +69,7 @@ func actAsStranger(dir string) error {
 func TestFilesOfOthersAreNamed(t *testing.T) {
 	dir := nobodysDir(t)
 	root := filepath.Join(dir, "tree")
-	sow(t, root, map[string]string{"theirs": "1", "tool": "1", "secret": "1", "hidden/x": "1", "own/x": "1"})
+	writeFiles(t, root, map[string]string{"theirs": "1", "tool": "1", "secret": "1", "hidden/x": "1", "own/x": "1"})
 	err := errors.Join(
 		os.Chmod(filepath.Join(root, "tool"), 0o755|fs.ModeSetuid), os.Chmod(filepath.Join(root, "secret"), 0o600), os.Chmod(filepath.Join(root, "hidden"), 0o700),
 		os.Chown(root, nobody, nobody), os.Chown(filepath.Join(root, "own"), nobody, nobody),

@@ -27,12 +27,12 @@ func TestRestoreIsOnTheDiskBeforeItsJournalEnds(t *testing.T) {
 			for n := range count {
 				files[fmt.Sprintf("f%d", n)] = fmt.Sprint("content ", n)
 			}
-			root, s := plot(t, files, checkpoint.Options{})
+			root, s := newTree(t, files, checkpoint.Options{})
 			create(t, s)
 			for name := range files {
 				files[name] += " of later"
 			}
-			sow(t, root, files)
+			writeFiles(t, root, files)
 			calls := trace(t, filepath.Dir(root))
 			last := func(parts ...string) int { return lastWith(calls, parts...) }
 			begun, renamed, ended := last("rename", "/journal\""), last("renameat2(", ".podagent-restore-"), last("unlink", "/journal\"")

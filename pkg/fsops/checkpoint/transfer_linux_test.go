@@ -57,12 +57,12 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 			for i := range 300 {
 				files[fmt.Sprintf("d%d/e/f%d", i%20, i)] = fmt.Sprint(i % 200)
 			}
-			root, from := plot(t, files, checkpoint.Options{})
+			root, from := newTree(t, files, checkpoint.Options{})
 			if err := errors.Join(os.Link(filepath.Join(root, "text"), filepath.Join(root, "d1", "hard")), os.Symlink("/etc", filepath.Join(root, "sym")), os.Chmod(filepath.Join(root, "empty"), 0o4750)); err != nil {
 				t.Fatal(err)
 			}
 			c := create(t, from)
-			other, to := plot(t, map[string]string{"x": ""}, checkpoint.Options{Protected: func(string) error { return errors.New("protected") }})
+			other, to := newTree(t, map[string]string{"x": ""}, checkpoint.Options{Protected: func(string) error { return errors.New("protected") }})
 			if err := os.Remove(filepath.Join(other, "x")); err != nil {
 				t.Fatal(err)
 			}
@@ -101,11 +101,11 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 // Trees with whatever a tree can have arrive as they are.
 func TestRandomTreesArriveElsewhere(t *testing.T) {
 	for seed := range uint64(20) {
-		from, to := newGarden(t, seed), newGarden(t, seed)
+		from, to := newRandomTree(t, seed), newRandomTree(t, seed)
 		defer os.RemoveAll(filepath.Dir(from.root))
 		defer os.RemoveAll(filepath.Dir(to.root))
 		for range 100 {
-			from.grow()
+			from.alter()
 		}
 		c := create(t, from.store)
 		if _, _, err := transfer(t.Context(), from.store, to.store, c.ID, seed%2 == 0); err != nil {
@@ -123,7 +123,7 @@ func TestRandomTreesArriveElsewhere(t *testing.T) {
 // lookAt describes everything in a tree, whatever its path is.
 func lookAt(t *testing.T, root string) map[string]string {
 	t.Helper()
-	what := (&garden{t: t, root: root}).look()
+	what := (&randomTree{t: t, root: root}).look()
 	for path, text := range what {
 		what[path] = strings.ReplaceAll(text, root, "")
 	}
@@ -140,10 +140,10 @@ func noise(n int) []byte {
 // A checkpoint from elsewhere knows nothing of the files that were here when it arrived. A restore of it leaves those alone,
 // though their directories have changed since.
 func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
-	_, from := plot(t, map[string]string{"a": "1"}, checkpoint.Options{})
+	_, from := newTree(t, map[string]string{"a": "1"}, checkpoint.Options{})
 	c := create(t, from)
 	old := map[string]string{"old": "2", "d/old": "2", "d/e/old": "2"}
-	root, s := plot(t, old, checkpoint.Options{})
+	root, s := newTree(t, old, checkpoint.Options{})
 	if err := os.MkdirAll(filepath.Join(root, "d/empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	passTick(t, root)
-	sow(t, root, map[string]string{"new": "3", "d/new": "3", "d/empty/new": "3", "made/new": "3"})
+	writeFiles(t, root, map[string]string{"new": "3", "d/new": "3", "d/empty/new": "3", "made/new": "3"})
 	restore := func(kept ...string) {
 		t.Helper()
 		done, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{})
@@ -166,7 +166,7 @@ func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
 	}
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "old")
 	want := map[string]string{"a": "1", "old": "2", "d/old": "2", "d/e/old": "2"}
-	if diff := cmp.Diff(want, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(want, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 	for name, there := range map[string]bool{"d/empty": true, "made": false} {
@@ -178,26 +178,26 @@ func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "store/arrivals"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sow(t, root, map[string]string{"new": "3"})
+	writeFiles(t, root, map[string]string{"new": "3"})
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
 	// The next arrival mends that, and it is of all that are there.
-	_, another := plot(t, map[string]string{"a": "2"}, checkpoint.Options{})
+	_, another := newTree(t, map[string]string{"a": "2"}, checkpoint.Options{})
 	if _, _, err := transfer(t.Context(), another, s, create(t, another).ID, true); err != nil {
 		t.Fatal(err)
 	}
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
 	passTick(t, root)
-	sow(t, root, map[string]string{"new": "4"})
+	writeFiles(t, root, map[string]string{"new": "4"})
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "old")
 }
 
 // A checkpoint of this tree that comes back is still one of this tree.
 func TestCheckpointThatComesBackIsOfThisTree(t *testing.T) {
 	before := map[string]string{"a": "1"}
-	root, s := plot(t, before, checkpoint.Options{})
-	_, other := plot(t, nil, checkpoint.Options{})
+	root, s := newTree(t, before, checkpoint.Options{})
+	_, other := newTree(t, nil, checkpoint.Options{})
 	c := create(t, s)
-	sow(t, root, map[string]string{"d/new": "2"})
+	writeFiles(t, root, map[string]string{"d/new": "2"})
 	for _, way := range [][2]*checkpoint.Store{{s, other}, {other, s}} {
 		if _, _, err := transfer(t.Context(), way[0], way[1], c.ID, true); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestCheckpointThatComesBackIsOfThisTree(t *testing.T) {
 	if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(before, reap(t, root)); diff != "" {
+	if diff := cmp.Diff(before, readFiles(t, root)); diff != "" {
 		t.Error(diff)
 	}
 }

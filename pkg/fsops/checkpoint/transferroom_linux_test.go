@@ -12,8 +12,8 @@ import (
 // A transfer that finds the disk full takes nothing from another one that goes on. What is gone is asked for again, and a
 // checkpoint that Commit has returned is there.
 func TestTransferWithoutRoomHarmsNoOther(t *testing.T) {
-	_, from := plot(t, map[string]string{"a": "of the first"}, checkpoint.Options{})
-	_, other := plot(t, map[string]string{"b": string(noise(900 << 10))}, checkpoint.Options{})
+	_, from := newTree(t, map[string]string{"a": "of the first"}, checkpoint.Options{})
+	_, other := newTree(t, map[string]string{"b": string(noise(900 << 10))}, checkpoint.Options{})
 	first, second := create(t, from), create(t, other)
 	disk := smallDisk(t, "size=4m")
 	root := filepath.Join(disk, "tree")

@@ -23,11 +23,11 @@ type cut struct {
 
 func newCut(t *testing.T) *cut {
 	t.Helper()
-	root, s := plot(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1", "b": "1"}, checkpoint.Options{})
 	c := &cut{root: root, store: filepath.Join(filepath.Dir(root), "store"), target: create(t, s).ID}
-	sow(t, root, map[string]string{"a": "2", "b": "2"})
+	writeFiles(t, root, map[string]string{"a": "2", "b": "2"})
 	c.before = create(t, s).ID
-	sow(t, root, map[string]string{"a": "1"})
+	writeFiles(t, root, map[string]string{"a": "1"})
 	c.journal(t, c.target, c.before)
 	c.whole = damage(t, c.packs(t))
 	return c
@@ -96,7 +96,7 @@ func TestRecoveryThatFailsIsNotTriedAgain(t *testing.T) {
 	for name, decide := range map[string]func(t *testing.T, c *cut, s *checkpoint.Store) (map[string]string, error){
 		"restoring everything": func(t *testing.T, c *cut, s *checkpoint.Store) (map[string]string, error) {
 			done, err := s.Restore(t.Context(), c.target, checkpoint.RestoreOptions{})
-			if _, lost := s.Restore(t.Context(), done.Before.ID, checkpoint.RestoreOptions{}); lost != nil || reap(t, c.root)["new"] != "work" {
+			if _, lost := s.Restore(t.Context(), done.Before.ID, checkpoint.RestoreOptions{}); lost != nil || readFiles(t, c.root)["new"] != "work" {
 				t.Errorf("the work is lost: %v", lost)
 			}
 			return map[string]string{"a": "1", "b": "work", "new": "work"}, err
@@ -117,13 +117,13 @@ func TestRecoveryThatFailsIsNotTriedAgain(t *testing.T) {
 				overwrite(t, path, text)
 			}
 			work := map[string]string{"b": "work", "new": "work"}
-			sow(t, c.root, work)
+			writeFiles(t, c.root, work)
 			s := c.next(t)
 			if err := s.Recover(t.Context()); err != nil || s.Interrupted() {
 				t.Errorf("the next recovery: %v", err)
 			}
 			work["a"] = "1"
-			if diff := cmp.Diff(work, reap(t, c.root)); diff != "" {
+			if diff := cmp.Diff(work, readFiles(t, c.root)); diff != "" {
 				t.Errorf("a recovery has changed what was made meanwhile: %s", diff)
 			}
 			c.wantRefused(t, s)
@@ -134,7 +134,7 @@ func TestRecoveryThatFailsIsNotTriedAgain(t *testing.T) {
 			if _, err := c.next(t).Create(t.Context(), checkpoint.CreateOptions{}); err != nil {
 				t.Errorf("then making a checkpoint: %v", err)
 			}
-			if diff := cmp.Diff(want, reap(t, c.root)); diff != "" {
+			if diff := cmp.Diff(want, readFiles(t, c.root)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -143,16 +143,16 @@ func TestRecoveryThatFailsIsNotTriedAgain(t *testing.T) {
 
 // A recovery that its caller ends has not failed: nobody has used the tree yet.
 func TestRecoveryThatIsEndedGoesOnLater(t *testing.T) {
-	root, s := plot(t, map[string]string{"a": "1"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"a": "1"}, checkpoint.Options{})
 	c := &cut{root: root, store: filepath.Join(filepath.Dir(root), "store"), target: create(t, s).ID}
-	sow(t, root, map[string]string{"a": "2"})
+	writeFiles(t, root, map[string]string{"a": "2"})
 	c.journal(t, c.target, create(t, s).ID)
 	late := c.next(t)
 	if err := late.Recover(endedContext{t.Context()}); !errors.Is(err, context.Canceled) || !late.Interrupted() {
 		t.Errorf("ending it: %v", err)
 	}
-	if err := c.next(t).Recover(t.Context()); err != nil || reap(t, root)["a"] != "1" {
-		t.Errorf("it has %q, %v", reap(t, root)["a"], err)
+	if err := c.next(t).Recover(t.Context()); err != nil || readFiles(t, root)["a"] != "1" {
+		t.Errorf("it has %q, %v", readFiles(t, root)["a"], err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestRestoreThatCannotGoOnIsUndone(t *testing.T) {
 	for name, spoilBoth := range map[string]bool{"undone": false, "not even that": true} {
 		t.Run(name, func(t *testing.T) {
 			spoil := func() {}
-			root, s := plot(t, map[string]string{"a": "1", "z": "1"}, checkpoint.Options{Protected: func(path string) error {
+			root, s := newTree(t, map[string]string{"a": "1", "z": "1"}, checkpoint.Options{Protected: func(path string) error {
 				if path == "z" {
 					spoil()
 				}
@@ -179,7 +179,7 @@ func TestRestoreThatCannotGoOnIsUndone(t *testing.T) {
 				}
 			}
 			after := map[string]string{"a": "2", "further": "3", "z": "2"}
-			sow(t, root, after)
+			writeFiles(t, root, after)
 			spoil = func() {
 				spoil = func() {}
 				if spoilBoth {
@@ -191,7 +191,7 @@ func TestRestoreThatCannotGoOnIsUndone(t *testing.T) {
 			if !errors.Is(err, checkpoint.ErrCorrupt) || errors.Is(err, checkpoint.ErrUnfinished) != spoilBoth || s.Interrupted() {
 				t.Errorf("restoring: %v, and there is a journal: %v", err, s.Interrupted())
 			}
-			if diff := cmp.Diff(after, reap(t, root)); !spoilBoth && diff != "" {
+			if diff := cmp.Diff(after, readFiles(t, root)); !spoilBoth && diff != "" {
 				t.Error(diff)
 			}
 			if _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); errors.Is(err, checkpoint.ErrUnfinished) != spoilBoth {

@@ -83,7 +83,7 @@ func replace(path, text string) bool {
 }
 
 func TestFileThatNeverKeepsStillIsNamed(t *testing.T) {
-	root, s := plot(t, map[string]string{"moving": "", "still": "it is"}, checkpoint.Options{})
+	root, s := newTree(t, map[string]string{"moving": "", "still": "it is"}, checkpoint.Options{})
 	stop := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -127,7 +127,7 @@ func TestRestoreUnderAWriterLosesNothing(t *testing.T) {
 	}
 	dir := smallDisk(t, "size=64m") // where no restore waits for a disk
 	root := filepath.Join(dir, "tree")
-	sow(t, root, files)
+	writeFiles(t, root, files)
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
