@@ -34,7 +34,7 @@ func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, e
 
 // makeFile makes a file with the content that an object has, where nothing is: else the error is EEXIST.
 func (r *restorer) makeFile(parent int, path, name string, e *tree.Entry) error {
-	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, e.Mode&0o777)
 	if err != nil {
 		return err
 	}
@@ -152,15 +152,15 @@ func (r *restorer) setAttributes(fd int, path string, e *tree.Entry) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	mode := e.Mode
-	if st.Uid != e.UID || st.Gid != e.GID {
+	mode, isOthers := e.Mode, st.Uid != e.UID || st.Gid != e.GID
+	if isOthers {
 		// Only root may, and to groups of one's own. Who runs it as its owner must not be another one then.
 		if err := unix.Fchownat(fd, "", int(e.UID), int(e.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			r.note(path, fmt.Sprintf("it cannot belong to %d:%d: %v", e.UID, e.GID, err))
 			mode &^= unix.S_ISUID | unix.S_ISGID
 		}
 	}
-	if e.Kind != tree.Symlink {
+	if e.Kind != tree.Symlink && (isOthers || st.Mode&tree.ModeBits != mode) {
 		if err := chmod(fd, mode); err != nil {
 			return err
 		}
