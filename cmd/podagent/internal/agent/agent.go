@@ -47,6 +47,7 @@ type Agent struct {
 	mu         sync.Mutex
 	configured []string // the variables of Configure
 	egressEnv  []string // those of the way out
+	farEnds    int      // how often a far end has begun to serve, or left
 	env        []string // the whole environment of a process: see setEnv
 }
 

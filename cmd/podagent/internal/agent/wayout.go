@@ -204,6 +204,7 @@ func (w *wayOut) levelNow() wayout.Level {
 func (a *Agent) adopt(proxy *egress.Proxy, env []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.farEnds++
 	a.egressEnv = append(a.wayOut.proxyEnv(proxy), env...)
 	a.setEnv(a.configured)
 }
@@ -215,10 +216,14 @@ func (a *Agent) left(proxy *egress.Proxy, forGood bool) {
 	if forGood {
 		wait = 0
 	}
+	a.mu.Lock()
+	a.farEnds++
+	now := a.farEnds
+	a.mu.Unlock()
 	time.AfterFunc(wait, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if !proxy.Served() {
+		if !proxy.Served() && a.farEnds == now { // else a later gap has its own time
 			a.egressEnv = a.wayOut.env()
 			a.setEnv(a.configured)
 		}

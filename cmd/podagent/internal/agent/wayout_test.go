@@ -10,10 +10,14 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/cmd/podagent/internal/egress"
 	"github.com/podagent/podagent/pkg/egress/farend"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wayout"
@@ -103,4 +107,38 @@ func TestCheckoutWithCredentialsWorksBehindAFence(t *testing.T) {
 	default:
 		t.Errorf("the far end was asked for nothing: %v", err)
 	}
+}
+
+// Each time without a far end is as long as programs wait for the next one, however many there were before.
+func TestVariablesOfTheWayOutOutliveShortGaps(t *testing.T) {
+	proxy, err := egress.Listen(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	synctest.Test(t, func(t *testing.T) {
+		a := &Agent{wayOut: &wayOut{}}
+		want := func(has bool) {
+			t.Helper()
+			synctest.Wait()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if slices.Contains(a.env, "FROM=farend") != has {
+				t.Errorf("%v after the start, processes get %q", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), a.env)
+			}
+		}
+		serve := func() { a.adopt(proxy, []string{"FROM=farend"}) }
+		serve()
+		a.left(proxy, false)
+		time.Sleep(egress.Patience / 2)
+		serve()
+		a.left(proxy, false)
+		time.Sleep(egress.Patience * 3 / 4) // the first gap began long ago
+		want(true)
+		time.Sleep(egress.Patience)
+		want(false)
+		serve()
+		a.left(proxy, true)
+		want(false)
+	})
 }
