@@ -50,13 +50,18 @@ func (a *app) checkpoint(ctx context.Context, sandbox *launcher.Sandbox, opts ch
 		return err
 	}
 	if !a.json() {
-		a.noteLeft("is not in it", c.LeftOut, c.MoreLeftOut)
-		for _, path := range c.Moving {
-			a.note("%s changed whenever it was read", quote(path))
-		}
-		a.noteMore(c.MoreMoving, "changed whenever they were read")
+		a.noteLacks(c)
 	}
 	return a.print(newCheckpoint(c), string(c.ID)+"\n")
+}
+
+// noteLacks says what a new checkpoint lacks, and what it may have from two moments.
+func (a *app) noteLacks(c checkpoint.Checkpoint) {
+	a.noteLeft("is not in it", c.LeftOut, c.MoreLeftOut)
+	for _, path := range c.Moving {
+		a.note("%s changed whenever it was read", quote(path))
+	}
+	a.noteMore(c.MoreMoving, "changed whenever they were read")
 }
 
 // noteLeft says which paths a call left as they are, and why.

@@ -132,7 +132,7 @@ func (a *app) pointOf(ctx context.Context, sandbox *launcher.Sandbox, text strin
 	}
 	c, err := sandbox.Checkpoint(ctx, checkpoint.CreateOptions{})
 	if err == nil {
-		a.noteLeft("is not in it", c.LeftOut, c.MoreLeftOut)
+		a.noteLacks(c)
 	}
 	return c.ID, err
 }

@@ -164,7 +164,7 @@ func TestWhatTookAFilesPlaceStays(t *testing.T) {
 			}
 			r, err := s.newRestorer(first.ID, nil, newToken())
 			if err == nil {
-				_, err = r.keepPresent(t.Context())
+				_, err = r.savePresent(t.Context())
 			}
 			if err = errors.Join(err, os.Remove(path), take(path)); err != nil {
 				t.Fatal(err)

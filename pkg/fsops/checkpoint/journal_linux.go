@@ -18,7 +18,7 @@ type journal struct {
 	Token string `json:"token,omitempty"`
 	// Populate says that Populate makes the tree. That may be forged: who recovers leaves what is protected as it is.
 	Populate bool `json:"populate,omitempty"`
-	// fresh is the restorer's, as long as its process lives.
+	// fresh is the restorer's, for an undo by the process that wrote the journal. The file does not have it.
 	fresh bool
 	// Why says why it was given up, if there was room to say so.
 	Why string `json:"why,omitempty"`

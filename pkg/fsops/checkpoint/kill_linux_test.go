@@ -82,7 +82,7 @@ const (
 
 func TestMain(m *testing.M) {
 	for variable, act := range map[string]func(dir string) error{
-		victimVariable: goBackAndForth, populatorVariable: populate, strangerVariable: actAsStranger, nobodyVariable: restoreAsNobody,
+		victimVariable: goBackAndForth, populatorVariable: populate, strangerVariable: actAsStranger, readOnlyVariable: restoreReadOnlyDirectories,
 	} {
 		dir := os.Getenv(variable)
 		if dir == "" {
@@ -251,7 +251,7 @@ func (v *victim) await(what string, nth int) {
 	}
 }
 
-// kill kills a victim after some time, which is random and not until something has happened.
+// kill kills a victim after this time, whatever it does then.
 func (v *victim) kill(after time.Duration) {
 	v.t.Helper()
 	time.Sleep(after)
@@ -373,7 +373,8 @@ func TestKilledPopulatesLeaveAllOrNothing(t *testing.T) {
 		v := startVictim(t, populatorVariable, dir)
 		v.await(populates, 1)
 		v.kill(rand.N(took))
-		if took += took / 8; v.doing == isDone {
+		took += took / 8 // until one is done before it is killed: then it is known again
+		if v.doing == isDone {
 			took = v.took[populates]
 		}
 		if isCutOff(dir) {

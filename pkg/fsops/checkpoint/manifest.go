@@ -89,12 +89,8 @@ func (m *manifest) describe(id ID) Checkpoint {
 
 // valid returns an error if a manifest is none that Create makes. It may come from anywhere.
 func (m *manifest) valid() error {
-	size := 0
-	for _, glob := range m.Exclude {
-		size += len(glob)
-	}
 	if len(m.Name) > maxName || m.Files < 0 || m.Bytes < 0 || m.Stored < 0 || m.MoreLeftOut < 0 || m.MoreMoving < 0 ||
-		len(m.LeftOut) > maxNamed || len(m.Moving) > maxNamed || len(m.Exclude) > maxExcluded || size > maxExcludedSize {
+		len(m.LeftOut) > maxNamed || len(m.Moving) > maxNamed {
 		return fmt.Errorf("%w: its manifest says what none says", ErrCorrupt)
 	}
 	_, err := excluded(m.Exclude)
@@ -104,7 +100,7 @@ func (m *manifest) valid() error {
 // The bounds on the globs that a checkpoint excludes, which may be a forged one: a restore compares each file with each of them.
 const (
 	maxExcluded     = 1000
-	maxExcludedSize = 64 << 10
+	maxExcludedSize = 64 << 10 // in characters
 )
 
 func excluded(list []string) (globs.Set, error) {

@@ -52,7 +52,7 @@ func TestRandomTreesComeBack(t *testing.T) {
 				if n > rounds {
 					seed = rand.Uint64()
 				}
-				for kind, count := range roundTrip(t, seed) {
+				for kind, count := range roundTrip(t, newRandomTree(t, seed), seed) {
 					made[kind].Add(count)
 				}
 			}
@@ -61,9 +61,8 @@ func TestRandomTreesComeBack(t *testing.T) {
 }
 
 // roundTrip is one round. It returns how many changes of each kind it has made.
-func roundTrip(t *testing.T, seed uint64) (made []int64) {
+func roundTrip(t *testing.T, rt *randomTree, seed uint64) (made []int64) {
 	t.Helper()
-	rt := newRandomTree(t, seed)
 	defer os.RemoveAll(filepath.Dir(rt.root))
 	type state struct {
 		id   checkpoint.ID
@@ -102,6 +101,7 @@ type randomTree struct {
 	root  string
 	store *checkpoint.Store
 	made  []int64 // how many changes of each kind
+	large int     // one content in so many is larger than what goes into a pack
 }
 
 func newRandomTree(t *testing.T, seed uint64) *randomTree {
@@ -110,7 +110,7 @@ func newRandomTree(t *testing.T, seed uint64) *randomTree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := &randomTree{Rand: rand.New(rand.NewPCG(seed, seed)), t: t, root: filepath.Join(dir, "tree"), made: make([]int64, len(changes))}
+	rt := &randomTree{Rand: rand.New(rand.NewPCG(seed, seed)), t: t, root: filepath.Join(dir, "tree"), made: make([]int64, len(changes)), large: 40}
 	if err := os.Mkdir(rt.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (rt *randomTree) file() string {
 // content is some bytes, which compress or not.
 func (rt *randomTree) content() []byte {
 	size := []int{0, 1, 100, 5000, 70_000}[rt.N(5)]
-	if rt.N(40) == 0 {
+	if rt.N(rt.large) == 0 {
 		size = 1<<20 + rt.N(1<<20)
 	}
 	b := make([]byte, size)

@@ -209,14 +209,14 @@ func (r *Receiver) Commit(ctx context.Context) (c Checkpoint, done bool, err err
 	}
 	defer unlock()
 	if err := r.s.objects.Seal(); err != nil {
-		return c, false, noSpace(err)
+		return c, false, noRoom(err)
 	}
 	if r.lookAgain(); !r.Complete() {
 		return c, false, nil
 	}
 	m, err := r.keepManifest()
 	if err != nil {
-		return c, false, noSpace(err)
+		return c, false, noRoom(err)
 	}
 	r.committed = true
 	_ = r.s.limit(ctx, r.id) // as in Create
@@ -250,12 +250,4 @@ func (r *Receiver) lookAgain() {
 			r.need(h, false)
 		}
 	}
-}
-
-// noSpace returns the error of a store that is full.
-func noSpace(err error) error {
-	if isNoRoom(err) {
-		return noRoom(err)
-	}
-	return err
 }

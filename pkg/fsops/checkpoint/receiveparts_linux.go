@@ -30,7 +30,7 @@ func (r *Receiver) Take(ctx context.Context, parts []Part) error {
 	defer r.s.objects.Release(c)
 	for i := range parts {
 		if err := r.part(c, &parts[i]); err != nil {
-			return noSpace(err)
+			return noRoom(err)
 		}
 	}
 	return r.look()

@@ -91,11 +91,11 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
 	if before, err := s.manifest(j.Before); err == nil {
 		r.before = before.root().Hash
 	}
-	if err := errors.Join(r.findUnkept(ctx, j.Before), r.check(ctx)); err != nil {
+	if err := errors.Join(r.findUnsaved(ctx, j.Before), r.check(ctx)); err != nil {
 		return err
 	}
-	if len(r.unstored) > 0 {
-		switch c, err := r.keepPresent(ctx, j.Target, j.Before); {
+	if len(r.wouldBeLost) > 0 {
+		switch c, err := r.savePresent(ctx, j.Target, j.Before); {
 		case err == nil:
 			if err := errors.Join(r.check(ctx), r.settle(c.ID)); err != nil {
 				return err

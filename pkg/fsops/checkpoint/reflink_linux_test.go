@@ -55,7 +55,9 @@ func TestLargeFilesShareTheirBlocks(t *testing.T) {
 func TestRandomTreesComeBackByReflinks(t *testing.T) {
 	t.Setenv("TMPDIR", reflinkDisk(t))
 	for seed := range uint64(10) {
-		roundTrip(t, seed)
+		rt := newRandomTree(t, seed)
+		rt.large = 2 // only large files without holes are cloned
+		roundTrip(t, rt, seed)
 	}
 }
 

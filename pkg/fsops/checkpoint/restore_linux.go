@@ -52,14 +52,14 @@ func (s *Store) Restore(ctx context.Context, id ID, opts RestoreOptions) (Restor
 	return done, nil
 }
 
-// restore is Restore for callers that have their turn, or Populate for a fresh tree.
+// restore is Restore for callers that have their turn, or Populate if the tree is fresh.
 func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) (done Restored, err error) {
 	r, err := s.newRestorer(id, paths, s.nextToken())
 	if err != nil {
 		return done, err
 	}
-	r.fresh, r.populates = fresh, fresh
-	if len(r.scope) > 0 { // one of everything needs no earlier one to be complete
+	r.fresh, r.populates = fresh, fresh // who recovers knows only the latter
+	if len(r.scope) > 0 {               // one of everything needs no earlier one to be complete
 		if err := s.mustBeDecided(); err != nil {
 			return done, err
 		}
@@ -67,7 +67,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 	if err := r.mustBeAnywhere(); err != nil {
 		return done, err
 	}
-	if done.Before, err = r.keepPresent(ctx, id); err != nil {
+	if done.Before, err = r.savePresent(ctx, id); err != nil {
 		return done, r.withLost(ctx, err)
 	}
 	if fresh {
@@ -82,12 +82,12 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 		}
 		return Restored{}, errors.Join(err, s.remove(manifestFile(done.Before.ID))) // nothing will have changed
 	}
-	if len(r.unstored) > 0 {
+	if len(r.wouldBeLost) > 0 {
 		// Somebody has removed objects that the index says are there.
 		if err := s.remove(indexFile); err != nil {
 			return done, err
 		}
-		if done.Before, err = r.keepPresent(ctx, id, done.Before.ID); err != nil {
+		if done.Before, err = r.savePresent(ctx, id, done.Before.ID); err != nil {
 			return done, err
 		}
 		if err := r.check(ctx); err != nil {
@@ -128,8 +128,9 @@ type restorer struct {
 	id        ID // of the target
 	target    *manifest
 	populates bool // see Store.Populate
-	// fresh says that the tree was empty, so that nobody counts on what is in it yet, and that its content has just
-	// arrived. Unlike what a journal says, that is certain.
+	// fresh says that this process found the tree empty and populates it. So nobody counts on what is in it yet, and content
+	// that was compared with its hash is not compared again before the restore begins. Unlike journal.Populate, it cannot
+	// be forged.
 	fresh   bool
 	scope   scope
 	exclude omitted
@@ -144,16 +145,17 @@ type restorer struct {
 	inTarget, inPresent, inBefore tree.Finder
 
 	leftOut map[string]bool
-	// unstored are the files that are to go and that no checkpoint has.
-	unstored map[string]bool
-	// unkept has the paths at which the checkpoint of before has something else. It is nil once that is of what is there.
-	unkept map[Hash]bool
-	links  []link
+	// wouldBeLost are the files that are to go and that no checkpoint has.
+	wouldBeLost map[string]bool
+	// unsaved has the paths at which the checkpoint of before has something else. It is nil once that is of what is there.
+	unsaved map[Hash]bool
+	links   []link
 	// linkBytes is about what links takes.
 	linkBytes int
 	// again are the paths of files with several names whose first name was made anew.
 	again map[string]bool
-	// copies has the paths of files that have the place of others which are not restored, by the paths of those.
+	// copies has, by the path of a first name that is not restored and is another file now, the path of the file that was made
+	// in its place for the further names.
 	copies map[string]string
 
 	// since is the change time, in nanoseconds, from which a file counts as newer than the target; arrived says that the
@@ -192,7 +194,7 @@ func (s *Store) newRestorer(id ID, paths []string, token string) (*restorer, err
 	if r.exclude, err = omit(target.Exclude, token); err != nil {
 		return nil, err
 	}
-	r.leftOut, r.unstored, r.again, r.keptPaths, r.copies = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}, map[string]string{}
+	r.leftOut, r.wouldBeLost, r.again, r.keptPaths, r.copies = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[Hash]bool{}, map[string]string{}
 	for _, l := range target.LeftOut {
 		r.leftOut[string(l.Path)] = true
 	}
@@ -211,18 +213,18 @@ func (r *restorer) addLink(l link) error {
 	return nil
 }
 
-// keepPresent makes a checkpoint of what is there. The needed checkpoints do not go to make room for it: those that the
+// savePresent makes a checkpoint of what is there. The needed checkpoints do not go to make room for it: those that the
 // restore is between.
-func (r *restorer) keepPresent(ctx context.Context, needed ...ID) (Checkpoint, error) {
+func (r *restorer) savePresent(ctx context.Context, needed ...ID) (Checkpoint, error) {
 	c, present, err := r.s.create(ctx, CreateOptions{Exclude: r.target.Exclude}, r.token, needed...)
 	if err != nil {
 		return c, fmt.Errorf("making a checkpoint of what is there: %w", err)
 	}
-	r.objects, r.present, r.unkept = r.s.objects, present, nil
+	r.objects, r.present, r.unsaved = r.s.objects, present, nil
 	return c, nil
 }
 
-// withLost adds to the error of keepPresent, if there was no room, which files no checkpoint has that the restore would
+// withLost adds to the error of savePresent, if there was no room, which files no checkpoint has that the restore would
 // change, and what helps.
 func (r *restorer) withLost(ctx context.Context, err error) error {
 	if !isNoRoom(err) {
@@ -251,13 +253,13 @@ func (r *restorer) withLost(ctx context.Context, err error) error {
 
 // check returns an error if the store lacks something that the restore needs. It notes what would be lost.
 func (r *restorer) check(ctx context.Context) error {
-	clear(r.unstored)
+	clear(r.wouldBeLost)
 	return tree.Compare(ctx, r.objects, r.present.tree, r.target.root().Hash, func(path string, a, b *tree.Entry) error {
 		if !r.covers(path) {
 			return nil
 		}
 		if r.wouldLose(path, a, b) {
-			r.unstored[path] = true
+			r.wouldBeLost[path] = true
 		}
 		if b != nil && b.Kind == tree.Regular && (a == nil || a.Kind != tree.Regular || a.Hash != b.Hash) {
 			if err := r.s.objects.Check(b.Hash, r.fresh); err != nil {
@@ -285,11 +287,11 @@ func (r *restorer) wouldLose(path string, a, b *tree.Entry) bool {
 	case a.Kind == tree.Regular && !r.scope.covers(path): // what was staged is also elsewhere, if it is known
 		return false
 	}
-	return r.unkept[pathKey(path)]
+	return r.unsaved[pathKey(path)]
 }
 
-// findUnkept finds out what the checkpoint of before lacks of what is there, where none was made just now.
-func (r *restorer) findUnkept(ctx context.Context, before ID) error {
+// findUnsaved finds out what the checkpoint of before lacks of what is there, where none was made just now.
+func (r *restorer) findUnsaved(ctx context.Context, before ID) error {
 	m, err := r.s.manifest(before)
 	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrCorrupt) {
 		return err
@@ -298,10 +300,10 @@ func (r *restorer) findUnkept(ctx context.Context, before ID) error {
 	if err == nil {
 		was = m.root().Hash
 	}
-	r.unkept = map[Hash]bool{}
+	r.unsaved = map[Hash]bool{}
 	return tree.Compare(ctx, r.objects, r.present.tree, was, func(path string, a, b *tree.Entry) error {
 		if a != nil && (b == nil || !tree.SameContent(a, b)) {
-			r.unkept[pathKey(path)] = true
+			r.unsaved[pathKey(path)] = true
 		}
 		return nil
 	})
@@ -371,7 +373,7 @@ func (r *restorer) run() error {
 		return err
 	}
 	if len(r.again) > 0 {
-		if err := r.findLinks(r.target.root().Hash); err != nil {
+		if err := r.findLinks(); err != nil {
 			return err
 		}
 	}

@@ -55,8 +55,8 @@ func (r *restorer) isDue(path string, ea, eb *tree.Entry) (bool, error) {
 		return false, nil
 	case ea == nil && r.isKept(path): // what is there cannot be seen
 		return false, nil
-	case r.unstored[path]:
-		return false, errUnstored
+	case r.wouldBeLost[path]:
+		return false, errWouldBeLost
 	}
 	err := r.mayChange(path)
 	return err == nil, err
@@ -121,7 +121,7 @@ func (r *restorer) modeBefore(path string, e *tree.Entry) uint32 {
 	if r.before == (Hash{}) {
 		return e.Mode
 	}
-	was, err := r.inBefore.Entry(r.objects, r.before, path)
+	was, err := r.inBefore.Find(r.objects, r.before, path)
 	if err != nil || was == nil || was.Kind != tree.Directory || e.Mode != was.Mode|0o700 {
 		return e.Mode
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	errAppeared = errors.New("something was made there meanwhile")
-	errMoved    = errors.New("it was changed meanwhile")
-	errOlder    = errors.New("it is older than the checkpoint, which lacks it")
-	errMounted  = errors.New("something is mounted there")
-	errInUse    = errors.New("there are files in it that stay")
-	errUnstored = errors.New("no checkpoint has what is there, and there is no room for one")
+	errAppeared    = errors.New("something was made there meanwhile")
+	errMoved       = errors.New("it was changed meanwhile")
+	errOlder       = errors.New("it is older than the checkpoint, which lacks it")
+	errMounted     = errors.New("something is mounted there")
+	errInUse       = errors.New("there are files in it that stay")
+	errWouldBeLost = errors.New("no checkpoint has what is there, and there is no room for one")
 )
 
 // remove removes what the checkpoint lacks, if that is proved to be newer.
@@ -121,7 +121,7 @@ func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 		return err
 	}
 	if e.Kind == tree.HardLink {
-		first, err := r.inPresent.Find(r.objects, r.present.tree, e.Target)
+		first, err := r.inPresent.LinkedFile(r.objects, r.present.tree, e.Target)
 		if err != nil {
 			return err
 		}
@@ -188,13 +188,6 @@ func (r *restorer) make(parent int, path, name string, e *tree.Entry) error {
 
 // place makes a file that is no directory where nothing is. It may be called concurrently.
 func (r *restorer) place(parent int, path, name string, e *tree.Entry) error {
-	if r.fresh && e.Kind == tree.Regular { // nobody counts on it before all is there, so it may get its name first
-		err := r.makeFile(parent, path, name, e)
-		if errors.Is(err, unix.EEXIST) {
-			err = errAppeared
-		}
-		return err
-	}
 	staged, err := r.stage(parent, path, e)
 	if err != nil {
 		return err

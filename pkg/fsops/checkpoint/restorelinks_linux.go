@@ -10,13 +10,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/tree"
 )
 
-// findLinks adds the further names of files whose first names were made anew.
-func (r *restorer) findLinks(h Hash) error {
+// findLinks adds the further names that were of the same file before, which was made anew.
+func (r *restorer) findLinks() error {
 	pending := map[string]bool{}
 	for _, l := range r.links {
 		pending[l.path] = true
 	}
-	return tree.Compare(noContext, r.objects, Hash{}, h, func(p string, _, e *tree.Entry) error {
+	return tree.Compare(noContext, r.objects, Hash{}, r.target.root().Hash, func(p string, _, e *tree.Entry) error {
 		if e.Kind == tree.HardLink && r.again[e.Target] && !pending[p] && r.scope.covers(p) {
 			present := *e
 			return r.addLink(link{path: p, target: e.Target, present: &present})
@@ -44,7 +44,7 @@ func (r *restorer) link(root int, l link) (err error) {
 		return err
 	}
 	defer unix.Close(to)
-	leave, err := enterDescribed(to)
+	leave, err := makeWritable(to)
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,11 @@ func (r *restorer) link(root int, l link) (err error) {
 
 // isAsInTarget reports whether a file that is no directory is there as it was.
 func (r *restorer) isAsInTarget(path string) (bool, error) {
-	was, err := r.inTarget.Find(r.objects, r.target.root().Hash, path)
+	was, err := r.inTarget.LinkedFile(r.objects, r.target.root().Hash, path)
 	if err != nil {
 		return false, err
 	}
-	is, err := r.inPresent.Entry(r.objects, r.present.tree, path)
+	is, err := r.inPresent.Find(r.objects, r.present.tree, path)
 	return is != nil && tree.Same(is, was), err
 }
 
@@ -95,7 +95,7 @@ func (r *restorer) linkTo(root, to int, name string, l link) error {
 // copyInstead makes a further name of a file that is not restored, and is another one now, a file with the same content. It is
 // the file of all further names that are restored.
 func (r *restorer) copyInstead(to int, name string, l link) error {
-	e, err := r.inTarget.Find(r.objects, r.target.root().Hash, l.target)
+	e, err := r.inTarget.LinkedFile(r.objects, r.target.root().Hash, l.target)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,8 @@ func (r *restorer) copyInstead(to int, name string, l link) error {
 	return err
 }
 
-// enterDescribed makes an open directory that is as it is to be one that can be written to. Once leave is called, it is as it
-// was, with its time.
-func enterDescribed(fd int) (leave func() error, err error) {
+// makeWritable lets an open directory be written to that has its mode and time already. leave gives it both back.
+func makeWritable(fd int) (leave func() error, err error) {
 	var was unix.Stat_t
 	if err := unix.Fstat(fd, &was); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, e
 	name = r.exclude.newName()
 	switch e.Kind {
 	case tree.Regular:
-		return name, r.makeFile(parent, path, name, e)
+		err = r.stageFile(parent, path, name, e)
 	case tree.Symlink:
 		if err = unix.Symlinkat(e.Target, parent, name); err == nil {
 			err = r.describeNew(parent, path, name, e)
@@ -32,8 +32,8 @@ func (r *restorer) stage(parent int, path string, e *tree.Entry) (name string, e
 	return name, err
 }
 
-// makeFile makes a file with the content that an object has, where nothing is: else the error is EEXIST.
-func (r *restorer) makeFile(parent int, path, name string, e *tree.Entry) error {
+// stageFile makes a file with the content that an object has.
+func (r *restorer) stageFile(parent int, path, name string, e *tree.Entry) error {
 	fd, err := unix.Openat(parent, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, e.Mode&0o777)
 	if err != nil {
 		return err
@@ -48,13 +48,10 @@ func (r *restorer) makeFile(parent int, path, name string, e *tree.Entry) error 
 	if err == nil {
 		err = r.setAttributes(fd, path, e)
 	}
-	if err == nil {
-		err = r.syncFile(file)
-	}
 	if err != nil {
-		_ = unix.Unlinkat(parent, name, 0)
+		return err
 	}
-	return err
+	return r.syncFile(file)
 }
 
 // fillSparse writes a file with holes.

@@ -40,8 +40,9 @@ func isNoRoom(err error) bool {
 	return errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
+// noRoom returns the error of a disk that is full as ErrNoRoom, and any other as it is.
 func noRoom(err error) error {
-	if errors.Is(err, ErrNoRoom) {
+	if !isNoRoom(err) || errors.Is(err, ErrNoRoom) {
 		return err
 	}
 	if errno, ok := errors.AsType[unix.Errno](err); ok {

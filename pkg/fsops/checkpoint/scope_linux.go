@@ -61,7 +61,7 @@ func (s scope) reaches(p string) bool {
 // mustBeAnywhere returns a [fs.ErrNotExist] that names the path to restore that neither the checkpoint nor the tree has.
 func (r *restorer) mustBeAnywhere() error {
 	for _, p := range r.scope {
-		had, err := r.inTarget.Entry(r.s.objects, r.target.root().Hash, p)
+		had, err := r.inTarget.Find(r.s.objects, r.target.root().Hash, p)
 		if err == nil && had == nil && !r.s.isThere(p) { // check tells of an error
 			return &fs.PathError{Op: "restore", Path: p, Err: fs.ErrNotExist}
 		}
@@ -72,8 +72,8 @@ func (r *restorer) mustBeAnywhere() error {
 // noteOmitted names the paths to restore at which there is something that checkpoints leave out.
 func (r *restorer) noteOmitted() error {
 	for _, p := range r.scope {
-		had, err := r.inTarget.Entry(r.objects, r.target.root().Hash, p)
-		has, hasErr := r.inPresent.Entry(r.objects, r.present.tree, p)
+		had, err := r.inTarget.Find(r.objects, r.target.root().Hash, p)
+		has, hasErr := r.inPresent.Find(r.objects, r.present.tree, p)
 		if err := errors.Join(err, hasErr); err != nil {
 			return err
 		}

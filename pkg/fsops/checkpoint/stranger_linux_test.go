@@ -24,7 +24,7 @@ import (
 // The variables have the directory in which a process that is not root does something.
 const (
 	strangerVariable = "PODAGENT_CHECKPOINT_STRANGER"
-	nobodyVariable   = "PODAGENT_CHECKPOINT_NOBODY"
+	readOnlyVariable = "PODAGENT_CHECKPOINT_READONLY"
 )
 
 // actAsStranger makes, compares and restores a checkpoint of a tree with files of others, and prints what it lacks.
@@ -100,8 +100,8 @@ kept tool it cannot belong to 0:0: operation not permitted
 	}
 }
 
-// restoreAsNobody restores a tree with directories that nobody may write to, all of it, some of it, and an empty one.
-func restoreAsNobody(dir string) error {
+// restoreReadOnlyDirectories restores a tree with directories without write permission, all of it, some of it, and an empty one.
+func restoreReadOnlyDirectories(dir string) error {
 	ctx, root := context.Background(), filepath.Join(dir, "tree")
 	s, err := checkpoint.Open(filepath.Join(dir, "store"), root, checkpoint.Options{})
 	if err != nil {
@@ -153,14 +153,14 @@ func restoreAsNobody(dir string) error {
 	return nil
 }
 
-// Directories that nobody may write to come back with all hard links in them, also if nobody is whom the agent runs as.
+// Directories without write permission come back with all hard links in them, also without the rights of root.
 func TestReadOnlyDirectoriesComeBackWithTheirLinks(t *testing.T) {
 	dir := nobodysDir(t)
 	root := filepath.Join(dir, "tree")
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Chown(root, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	if out := runAsNobody(t, nobodyVariable, dir); out != "" {
+	if out := runAsNobody(t, readOnlyVariable, dir); out != "" {
 		t.Errorf("after restores, these are not as they were:\n%s", out)
 	}
 }

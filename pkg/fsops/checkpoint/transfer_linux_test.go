@@ -227,3 +227,20 @@ func passTick(t *testing.T, root string) {
 		}
 	}
 }
+
+// What a checkpoint excludes is bounded by its characters, wherever the checkpoint goes.
+func TestExcludedNamesOfAnyScriptArriveElsewhere(t *testing.T) {
+	_, from := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
+	var exclude []string
+	for n := range 300 {
+		exclude = append(exclude, fmt.Sprint(n, strings.Repeat("é", 200)))
+	}
+	c, err := from.Create(t.Context(), checkpoint.CreateOptions{Exclude: exclude})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, to := newTree(t, nil, checkpoint.Options{})
+	if _, _, err := transfer(t.Context(), from, to, c.ID, false); err != nil {
+		t.Error(err)
+	}
+}

@@ -76,8 +76,9 @@ type packs struct {
 	next   uint64  // the number of the next pack
 	open   int     // how many of all are open for reading
 	idle   []*pack // that are being written, but by nobody just now
-	// arrived are the objects with files of their own that have arrived, and were what their hashes say then.
-	arrived map[Hash]struct{}
+	// wholeFiles are the objects with files of their own that were compared with their hashes as they arrived. They are
+	// here since they are forgotten with the packs.
+	wholeFiles map[Hash]struct{}
 }
 
 // use keeps what is known of the packs until done is called.
@@ -104,7 +105,7 @@ func (p *packs) forget() {
 			_ = os.Remove(p.tempPath(k))
 		}
 	}
-	p.loaded, p.all, p.places, p.idle, p.open, p.arrived = false, nil, nil, nil, 0, nil
+	p.loaded, p.all, p.places, p.idle, p.open, p.wholeFiles = false, nil, nil, nil, 0, nil
 }
 
 // load reads what is in the packs, if that is not known. Files that are no packs count for nothing. The caller holds p.mu.
@@ -230,21 +231,21 @@ func (p *packs) believe(h Hash, at place) {
 	}
 }
 
-// noteArrival notes that the file of an object was whole when it arrived.
-func (p *packs) noteArrival(h Hash) {
+// believeFile notes that the file of an object was whole when it arrived.
+func (p *packs) believeFile(h Hash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.arrived == nil {
-		p.arrived = map[Hash]struct{}{}
+	if p.wholeFiles == nil {
+		p.wholeFiles = map[Hash]struct{}{}
 	}
-	p.arrived[h] = struct{}{}
+	p.wholeFiles[h] = struct{}{}
 }
 
-// hasArrived reports whether the file of an object has arrived.
-func (p *packs) hasArrived(h Hash) bool {
+// believesFile reports whether the file of an object was whole when it arrived.
+func (p *packs) believesFile(h Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.arrived[h]
+	_, ok := p.wholeFiles[h]
 	return ok
 }
 

@@ -226,11 +226,11 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 	return o.Read(c, h, MaxDir)
 }
 
-// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. If that is to be believed, it does not
-// read what was compared with its hash since [Store.Use].
+// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. With believed, it does not read
+// one that was compared with its hash since [Store.Use].
 func (o *Store) Check(h Hash, believed bool) error {
 	at, packed, err := o.packs.find(h)
-	if err != nil || believed && (packed && at.whole || !packed && o.packs.hasArrived(h)) {
+	if err != nil || believed && (packed && at.whole || !packed && o.packs.believesFile(h)) {
 		return err
 	}
 	return o.WriteTo(io.Discard, h)

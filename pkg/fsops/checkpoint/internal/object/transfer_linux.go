@@ -118,6 +118,6 @@ func (in *Incoming) Commit(h Hash) error {
 	if err := in.o.publish(in.path(), h, in.size); err != nil {
 		return err
 	}
-	in.o.packs.noteArrival(h)
+	in.o.packs.believeFile(h)
 	return nil
 }

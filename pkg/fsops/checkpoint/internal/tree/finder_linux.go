@@ -19,18 +19,18 @@ type readDir struct {
 	entries Entries
 }
 
-// Find returns the entry of the file that a hard link names by its path from a directory. If there is none, the error
-// is [object.ErrCorrupt].
-func (f *Finder) Find(o *object.Store, root object.Hash, path string) (*Entry, error) {
-	e, err := f.Entry(o, root, path)
+// LinkedFile returns the entry of the file that a hard link names by its path from the root. If there is none, the tree is
+// damaged: [object.ErrCorrupt].
+func (f *Finder) LinkedFile(o *object.Store, root object.Hash, path string) (*Entry, error) {
+	e, err := f.Find(o, root, path)
 	if err == nil && (e == nil || e.Kind == HardLink || e.Kind == Directory) {
 		err = fmt.Errorf("%w: a hard link to %q, which is not there", object.ErrCorrupt, path)
 	}
 	return e, err
 }
 
-// Entry returns what a directory has at a path, nil if that is nothing.
-func (f *Finder) Entry(o *object.Store, h object.Hash, path string) (e *Entry, err error) {
+// Find returns the entry at a path from the root, nil if there is none.
+func (f *Finder) Find(o *object.Store, h object.Hash, path string) (e *Entry, err error) {
 	depth := 0
 	for name := range strings.SplitSeq(path, "/") {
 		if e != nil && e.Kind != Directory {
