@@ -42,12 +42,13 @@ func takeDescriptors(t *testing.T) (release func()) {
 }
 
 // escaped starts a tree with a process that can be found only through its parent:
-// it has its own session and no marker.
+// it has its own session and no marker. The parent ignores SIGTERM, and says so by handing on
+// the process's id.
 func escaped(t *testing.T, m *Manager) (p *Process, pid int) {
 	t.Helper()
-	path := fifo(t)
-	spec := shell(t, `setsid env -i sh -c "echo \$\$ > $F; exec /bin/sleep 300" & trap "" TERM; sleep 300; sleep 300`)
-	spec.Env = append(spec.Env, "F="+path)
+	ready, path := fifo(t), fifo(t)
+	spec := shell(t, `setsid env -i sh -c "echo \$\$ > $READY; exec /bin/sleep 300" & trap "" TERM; read -r pid < $READY; echo $pid > $F; sleep 300; sleep 300`)
+	spec.Env = append(spec.Env, "READY="+ready, "F="+path)
 	p = start(t, m, spec)
 	return p, receivePID(t, path)
 }
