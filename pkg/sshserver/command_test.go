@@ -41,6 +41,32 @@ func TestCommandsHaveTheirStreamsAndStatus(t *testing.T) {
 	}
 }
 
+// Clients that are done with their input close a session when its output ends, and would miss a status that came later.
+func TestTheStatusComesBeforeTheEndOfTheOutput(t *testing.T) {
+	c := newPlace(t).connect(t, "")
+	for command, want := range map[string]string{"echo out; exit 7": "exit-status", "kill -TERM $$": "exit-signal"} {
+		channel, requests, err := c.OpenChannel("session", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := channel.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{command})); err != nil || !ok {
+			t.Fatalf("%s: %v, %v", command, ok, err)
+		}
+		if _, err := io.Copy(io.Discard, channel); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case r := <-requests:
+			if r == nil || r.Type != want {
+				t.Errorf("%s: %+v, want %s", command, r, want)
+			}
+		default:
+			t.Errorf("%s: the output ends before the %s", command, want)
+		}
+		channel.Close()
+	}
+}
+
 func TestAShellReadsItsInput(t *testing.T) {
 	s := open(t, newPlace(t).connect(t, ""))
 	var out bytes.Buffer

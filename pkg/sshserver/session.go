@@ -139,9 +139,9 @@ func (s *session) say(text string) {
 	_, _ = fmt.Fprintf(s.channel.Stderr(), "podagent: %s\r\n", plain(text)) // there is nobody else to tell
 }
 
-// exit tells the client how the command ended, and that nothing follows.
+// exit tells the client how the command ended, and that nothing follows. The end of the output goes last: a client
+// may close its side when it sees that, and nothing is sent on a channel that the other side has closed.
 func (s *session) exit(status podapi.ExitStatus) {
-	_ = s.channel.CloseWrite()
 	if status.Reason != podapi.Exited && status.Signal != 0 {
 		_, _ = s.channel.SendRequest("exit-signal", false, ssh.Marshal(struct {
 			Signal   string
@@ -152,5 +152,6 @@ func (s *session) exit(status podapi.ExitStatus) {
 	} else {
 		_, _ = s.channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status.Code)}))
 	}
+	_ = s.channel.CloseWrite()
 	s.channel.Close()
 }

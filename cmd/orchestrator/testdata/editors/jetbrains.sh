@@ -20,7 +20,7 @@ say a copy
 dir=$home/.cache/gateway
 on "mkdir -p $dir; rm -f $dir/log" # of an earlier program
 printf 'put %s %s/worker.part\nchmod 755 %s/worker.part\nrename %s/worker.part %s/worker\nls -l %s\n' \
-	"$server" "$dir" "$dir" "$dir" "$dir" "$dir" | sftp -q -F "$config" -b - "$host" >/dev/null
+	"$server" "$dir" "$dir" "$dir" "$dir" "$dir" | sftp -F "$config" -b - "$host" >/dev/null
 
 say a program in the background, which outlives who started it
 on "nohup $dir/worker >$dir/log 2>&1 </dev/null & echo \$! >$dir/pid"

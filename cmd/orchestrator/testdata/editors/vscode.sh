@@ -60,12 +60,13 @@ has() {
 	done
 }
 
-# connect runs ssh as the editor does, with the script from $1, and sets port to that of SOCKS.
+# connect runs ssh as the editor does, with the script from $1, and sets port to that of SOCKS. With a
+# port alone, ssh would be content with ::1 where a connection has the same port of 127.0.0.1.
 connect() {
 	: >"$work/out"
 	until
 		port=$((20000 + RANDOM % 20000))
-		ssh -v -T -D "$port" -o ConnectTimeout=15 -o ExitOnForwardFailure=yes -F "$config" "$host" bash <"$1" >"$work/out" 2>"$work/err" &
+		ssh -v -T -D "127.0.0.1:$port" -o ConnectTimeout=15 -o ExitOnForwardFailure=yes -F "$config" "$host" bash <"$1" >"$work/out" 2>"$work/err" &
 		ssh=$!
 		until grep -q "running\$" "$work/out" || ! kill -0 $ssh 2>/dev/null; do sleep 0.02; done
 		kill -0 $ssh 2>/dev/null
@@ -94,7 +95,7 @@ install 11-aa >&8
 connect "$work/input"
 has '11-aa: \(wants the server\|end\)'
 if grep -q "wants the server" "$work/out"; then # and has none from an earlier connection
-	scp -q -F "$config" "$server" "$host:$(value home)/.editor-server/server"
+	scp -F "$config" "$server" "$host:$(value home)/.editor-server/server"
 	ssh -F "$config" "$host" "touch $(value home)/.editor-server/sent"
 	has "11-aa: end"
 fi

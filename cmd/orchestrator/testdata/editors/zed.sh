@@ -6,20 +6,23 @@
 # One connection of ssh is the master of all others, and runs nothing. Probes and the copy of the
 # server go by it, each with a leading cd. The editor then talks to a command by its standard
 # streams, which hands on to a server in the background and is started again after a cut.
-set -euo pipefail
+set -Eeuo pipefail
 config=$1 host=$2 server=$3
 work=$PWD/zed
 mkdir "$work"
 
 say() { echo "zed.sh: $*"; }
 
+# ssh says nothing of why a session ended that goes by a master, but the master does.
+trap 'echo "line $LINENO: $BASH_COMMAND"; cat "$work"/*.err' ERR
+
 # master starts the master for the socket $1, and waits for it.
 master() {
 	through=(-F "$config" -o ControlMaster=no -o "ControlPath=$1")
-	ssh -F "$config" -N -o ControlPersist=no -o ControlMaster=yes -o "ControlPath=$1" "$host" 2>"$work/err" &
+	ssh -v -F "$config" -N -o ControlPersist=no -o ControlMaster=yes -o "ControlPath=$1" "$host" 2>"$1.err" &
 	master=$!
 	until ssh "${through[@]}" -O check "$host" 2>/dev/null; do
-		kill -0 $master 2>/dev/null || { cat "$work/err" >&2; exit 1; }
+		kill -0 $master 2>/dev/null || return 1
 		sleep 0.02
 	done
 }
@@ -41,7 +44,7 @@ on rm -f .zed_server/pid .zed_server/log # of an earlier server
 at=$(on pwd)/
 [ "$at" != "$(ssh "${through[@]}" "$host" pwd)/" ] || at=
 gzip -c "$server" >"$work/server.gz"
-echo "put $work/server.gz ${at}.zed_server/download.gz" | sftp -q "${through[@]}" -b - "$host" >/dev/null
+echo "put $work/server.gz ${at}.zed_server/download.gz" | sftp "${through[@]}" -b - "$host" >/dev/null
 on "sh -c 'gunzip -f .zed_server/download.gz && chmod 755 .zed_server/download && mv .zed_server/download .zed_server/server'"
 
 say a command that hands on to a server in the background
@@ -57,7 +60,7 @@ exec 4<&0 3<>"/dev/tcp/127.0.0.1/$(sed -n 's/^echo //p' log)"
 cat <&4 >&3 &
 head -c "$1" <&3
 END
-echo "put $work/proxy ${at}.zed_server/proxy" | sftp -q "${through[@]}" -b - "$host" >/dev/null
+echo "put $work/proxy ${at}.zed_server/proxy" | sftp "${through[@]}" -b - "$host" >/dev/null
 # proxy sends $1 random bytes to the server, which sends them back.
 proxy() {
 	head -c "$1" /dev/urandom >"$work/bytes"
