@@ -139,7 +139,8 @@ func (c *cluster) markClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 }
 
 // annotateClaim changes annotations of a claim, if that keeps the preconditions. An
-// empty UID is none.
+// empty UID is none. A claim of another UID alone is not found: it would be gone if no
+// other had its name by now, as in a pool, where the StatefulSet makes it again.
 func (c *cluster) annotateClaim(ctx context.Context, name string, only metav1.Preconditions, annotations map[string]string) (*corev1.PersistentVolumeClaim, error) {
 	meta := map[string]any{"annotations": annotations}
 	if only.UID != nil && *only.UID != "" {
@@ -153,6 +154,9 @@ func (c *cluster) annotateClaim(ctx context.Context, name string, only metav1.Pr
 		return nil, err
 	}
 	claim, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if only.ResourceVersion == nil && wasReplaced(err) {
+		return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), name)
+	}
 	return claim, c.apiError(name, err)
 }
 

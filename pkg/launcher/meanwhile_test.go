@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -96,6 +97,32 @@ func TestPauseOfFilesThatAreGoingFails(t *testing.T) {
 		}
 	})
 	defer hold("[]")
+	if err := k.Pause(t.Context(), theID); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("paused: %v", err)
+	}
+}
+
+// A StatefulSet makes the claim of a pool again under its name, once a termination has deleted it.
+func TestPauseOfFilesWhoseClaimWasReplacedFindsNothing(t *testing.T) {
+	t.Parallel()
+	w := overdueWorld(t)
+	k := w.before(http.MethodPatch, "persistentvolumeclaims", func() {
+		claim, err := w.claims().Get(t.Context(), podmeta.NameOf(theID), metav1.GetOptions{})
+		if err == nil {
+			err = w.claims().Delete(t.Context(), claim.Name, metav1.DeleteOptions{})
+		}
+		if err == nil {
+			awaitNothing(t, "claim", func() ([]corev1.PersistentVolumeClaim, error) {
+				list, err := w.claims().List(t.Context(), metav1.ListOptions{})
+				return list.Items, err
+			})
+			claim.ResourceVersion, claim.UID, claim.DeletionTimestamp, claim.Finalizers = "", "", nil, nil
+			_, err = w.claims().Create(t.Context(), claim, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	if err := k.Pause(t.Context(), theID); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("paused: %v", err)
 	}
