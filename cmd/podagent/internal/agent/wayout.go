@@ -22,7 +22,7 @@ import (
 // agent looks each policyPause. While a far end serves, it looks again after each lookPause: policies
 // are deleted by people, and each look is a handful of packets.
 const (
-	policyTime  = 10 * time.Second
+	policyTime  = 30 * time.Second
 	policyPause = 250 * time.Millisecond
 	lookPause   = 30 * time.Second
 )
