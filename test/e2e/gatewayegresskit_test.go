@@ -104,10 +104,11 @@ type podDownload struct {
 	err  error  // of the program
 }
 
-// download begins a download.
+// download begins a download. Its program fails if the status is not 200, and prints the answer.
 func (w *chartsWayOut) download(name string) *podDownload {
 	w.Helper()
 	cmd := w.sandbox.Command(w.Context(), "bash", "-c", w.site.get(name, "/large")+` &&
+		{ read -r version status reason && [ "$status" = 200 ]; } <&3 || { echo "$status $reason" >&2; cat <&3 >&2; exit 1; }
 		while read -r line <&3 && [ "$line" != $'\r' ]; do echo "$line" >&2; done && sha256sum <&3`)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
