@@ -37,10 +37,10 @@ type CopiedCheckpoint struct {
 }
 
 // CopyCheckpoint copies a checkpoint to another sandbox, with what that lacks of it. The bytes pass through this process,
-// which holds some messages of them. Each is compared with its hash on arrival, which begins with the id: what is not
-// what it should be is fsops.ErrChecksum. A copy whose connection is cut goes on with another one, up to three times;
-// but not if it was cut while the other sandbox changed its workdir. A sandbox that never answers holds the copy until ctx
-// ends. Agents that cannot do it give [ErrVersion].
+// which holds some messages of them. The other agent compares all with its hash, beginning with the id; with Populate, small
+// files when it makes them. What is damaged is fsops.ErrChecksum, and the files that were made are removed. A copy whose
+// connection is cut goes on with another one, up to three times; but not if it was cut while the other sandbox changed its
+// workdir. A sandbox that never answers holds the copy until ctx ends. Agents that cannot do it give [ErrVersion].
 func (c *Client) CopyCheckpoint(ctx context.Context, id checkpoint.ID, to *Client, opts CopyOptions) (CopiedCheckpoint, error) {
 	var before error
 	for try := 1; ; try++ {

@@ -21,6 +21,7 @@
 //
 //	manifests/  a file for each checkpoint, which its ID names
 //	packs/      small objects, many in a file
+//	unverified/ packs that have come to populate the tree, until all that is in them has been compared with its hash
 //	objects/    large objects, each in a file that its hash names
 //	tmp/        files on their way to one of these
 //	arrivals    when checkpoints of other stores arrived

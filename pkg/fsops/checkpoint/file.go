@@ -212,7 +212,7 @@ func (f *FileReader) number(limit uint64) (uint64, error) {
 // Next returns some parts, which are valid until the next call, and [io.EOF] after the last one. A file that is cut
 // off or damaged is [ErrCorrupt].
 func (f *FileReader) Next() (parts []Part, err error) {
-	for free := f.buf; len(free) > 0 && len(parts) < maxParts && !f.ended; {
+	for free := f.buf; len(free) > 0 && len(parts) < MaxParts && !f.ended; {
 		var p Part
 		if f.rest == 0 {
 			mark, err := f.r.ReadByte()

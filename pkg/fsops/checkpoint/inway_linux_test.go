@@ -23,7 +23,7 @@ func putInWay(t *testing.T, store, name string) {
 // A directory that has the name of one of the store's files keeps nobody from making, restoring, receiving or removing
 // checkpoints.
 func TestDirectoryInAFilesPlaceStopsNothing(t *testing.T) {
-	for _, name := range []string{"journal", "unfinished", "index", "arrivals"} {
+	for _, name := range []string{"journal", "unfinished", "index", "arrivals", "populated"} {
 		t.Run(name, func(t *testing.T) {
 			root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{})
 			_, other := newTree(t, map[string]string{"y": "1"}, checkpoint.Options{})
@@ -33,8 +33,11 @@ func TestDirectoryInAFilesPlaceStopsNothing(t *testing.T) {
 				"creating":   func() error { _, err := s.Create(t.Context(), checkpoint.CreateOptions{}); return err },
 				"restoring":  func() error { _, err := s.Restore(t.Context(), one.ID, checkpoint.RestoreOptions{}); return err },
 				"recovering": func() error { return recoverNext(t, store, root) },
-				"receiving":  func() error { _, _, err := transfer(t.Context(), other, s, received.ID, false); return err },
-				"removing":   func() error { return s.Remove(t.Context(), create(t, s).ID) },
+				"receiving": func() error {
+					_, _, err := transfer(t.Context(), other, s, received.ID, checkpoint.ReceiveOptions{})
+					return err
+				},
+				"removing": func() error { return s.Remove(t.Context(), create(t, s).ID) },
 			} {
 				writeFiles(t, root, map[string]string{"x": what})
 				putInWay(t, store, name)
@@ -72,7 +75,7 @@ func TestDirectoryInAManifestsPlaceStopsNothing(t *testing.T) {
 	store, c := filepath.Join(filepath.Dir(root), "store"), create(t, other)
 	manifest := filepath.Join("manifests", string(c.ID))
 	putInWay(t, store, manifest)
-	if _, _, err := transfer(t.Context(), other, s, c.ID, false); err != nil {
+	if _, _, err := transfer(t.Context(), other, s, c.ID, checkpoint.ReceiveOptions{}); err != nil {
 		t.Errorf("receiving: %v", err)
 	}
 	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != c.ID {

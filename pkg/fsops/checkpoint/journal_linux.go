@@ -18,8 +18,9 @@ type journal struct {
 	Token string `json:"token,omitempty"`
 	// Populate says that Populate makes the tree. That may be forged: who recovers leaves what is protected as it is.
 	Populate bool `json:"populate,omitempty"`
-	// fresh is the restorer's, for an undo by the process that wrote the journal. The file does not have it.
-	fresh bool
+	// fresh is the restorer's, for an undo by the process that wrote the journal, and appeared its keptPaths. The file has neither.
+	fresh    bool
+	appeared map[Hash]bool
 	// Why says why it was given up, if there was room to say so.
 	Why string `json:"why,omitempty"`
 }
@@ -162,8 +163,8 @@ func (s *Store) hasManifest(id ID) bool {
 	return err == nil
 }
 
-// mustBeDecided returns [ErrUnfinished] while there is a restore that is neither complete nor undone.
-func (s *Store) mustBeDecided() error {
+// checkDecided returns [ErrUnfinished] while there is a restore that is neither complete nor undone.
+func (s *Store) checkDecided() error {
 	j, err := s.undecided()
 	if j == nil || err != nil {
 		return err

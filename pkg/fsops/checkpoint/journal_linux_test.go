@@ -252,11 +252,18 @@ func killedPopulate(t *testing.T, s *Store, file string) (target ID) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
+	cutOffPopulate(t, s, c.ID)
+	return c.ID
+}
+
+// cutOffPopulate writes the journal of a Populate of an empty tree that has made no file yet.
+func cutOffPopulate(t *testing.T, s *Store, target ID) {
+	t.Helper()
 	empty, err := s.Create(t.Context(), CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := newJournal(c.ID, empty.ID, nil, newToken())
+	j := newJournal(target, empty.ID, nil, newToken())
 	j.Populate = true
 	unlock, err := s.lock(t.Context())
 	if err != nil {
@@ -266,5 +273,4 @@ func killedPopulate(t *testing.T, s *Store, file string) (target ID) {
 	if err := s.writeJournal(j); err != nil {
 		t.Fatal(err)
 	}
-	return c.ID
 }

@@ -16,12 +16,17 @@ import (
 // receive takes a checkpoint of another store, whose parts change may replace.
 func receive(t *testing.T, from, to *Store, id ID, change func([]Part) []Part) (objects int64, err error) {
 	t.Helper()
+	return receiveAs(t, from, to, id, ReceiveOptions{}, change)
+}
+
+func receiveAs(t *testing.T, from, to *Store, id ID, opts ReceiveOptions, change func([]Part) []Part) (objects int64, err error) {
+	t.Helper()
 	x, err := from.Send(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	r, err := to.Receive(t.Context(), id, x.Manifest(), ReceiveOptions{})
+	r, err := to.Receive(t.Context(), id, x.Manifest(), opts)
 	if err != nil {
 		return 0, err
 	}
@@ -186,6 +191,12 @@ func TestSenderSendsObjectsOfItsCheckpointAlone(t *testing.T) {
 
 // What has arrived when a transfer is cut is not sent again, and goes when it is not needed.
 func TestTransferThatIsCutGoesOn(t *testing.T) {
+	for name, opts := range map[string]ReceiveOptions{"for the store": {}, "for a tree": {Populates: true}} {
+		t.Run(name, func(t *testing.T) { cutTransfer(t, opts) })
+	}
+}
+
+func cutTransfer(t *testing.T, opts ReceiveOptions) {
 	root, from := openForForgery(t)
 	for n := range 40 {
 		if err := os.WriteFile(filepath.Join(root, string(rune('A'+n))), bytes.Repeat([]byte{byte(n), 1, byte(n * 7)}, 60000), 0o644); err != nil {
@@ -196,13 +207,16 @@ func TestTransferThatIsCutGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, to := openForForgery(t)
+	empty, to := openForForgery(t)
+	if err := os.Remove(filepath.Join(empty, "x")); err != nil {
+		t.Fatal(err)
+	}
 	x, err := from.Send(t.Context(), c.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer x.Close()
-	r, err := to.Receive(t.Context(), c.ID, x.Manifest(), ReceiveOptions{})
+	r, err := to.Receive(t.Context(), c.ID, x.Manifest(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,15 +228,47 @@ func TestTransferThatIsCutGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := receive(t, from, to, c.ID, honest)
+	again, err := receiveAs(t, from, to, c.ID, opts, honest)
 	if err != nil || again != 41-20 { // and x
 		t.Errorf("%d objects were sent again, %v", again, err)
 	}
 	if err := to.Remove(t.Context(), c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := receive(t, from, to, c.ID, honest); err != nil || all != 42 {
+	if all, err := receiveAs(t, from, to, c.ID, opts, honest); err != nil || all != 42 {
 		t.Errorf("after a collection %d objects were sent, %v", all, err)
+	}
+}
+
+// What has arrived and is damaged in the store since is sent again, and takes the place of the damaged object.
+func TestDamagedArrivalIsSentAgain(t *testing.T) {
+	for what, text := range map[string]string{"the directory": "shared", "a file": string(sharedText[:20])} {
+		from, to, root, id := openFork(t)
+		if _, err := receive(t, from, to, id, honest); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.remove(manifestFile(id)); err != nil { // the transfer is cut off at its end
+			t.Fatal(err)
+		}
+		packs, err := filepath.Glob(filepath.Join(to.dir, packsDir, "*"))
+		if err != nil || len(packs) != 1 {
+			t.Fatalf("%q, %v", packs, err)
+		}
+		pack, err := os.ReadFile(packs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := bytes.Replace(pack, []byte(text), bytes.ToUpper([]byte(text)), 1)
+		if err := errors.Join(os.Chmod(packs[0], 0o600), os.WriteFile(packs[0], damaged, 0)); err != nil || bytes.Equal(pack, damaged) {
+			t.Fatalf("damaging %s: %v", what, err)
+		}
+		sent := 0
+		if err := fork(t, from, to, id, func(p []Part) []Part { sent += len(p); return p }); err != nil || sent != 1 {
+			t.Errorf("%s: %v, %d parts were sent", what, err, sent)
+		}
+		if got, err := os.ReadFile(filepath.Join(root, "shared")); err != nil || !bytes.Equal(got, sharedText) {
+			t.Errorf("%s: the tree has other content, %v", what, err)
+		}
 	}
 }
 

@@ -191,7 +191,7 @@ func mount(t *testing.T, source, target, fstype, options string) {
 
 // A directory of the store that was swapped for a link leads nothing elsewhere.
 func TestLinksInTheStoreLeadNowhere(t *testing.T) {
-	for _, name := range []string{"objects", "packs", "manifests", "tmp"} {
+	for _, name := range []string{"objects", "packs", "unverified", "manifests", "tmp"} {
 		t.Run(name, func(t *testing.T) {
 			root, s := newTree(t, map[string]string{"x": "1"}, checkpoint.Options{Max: 1})
 			c := create(t, s)

@@ -23,10 +23,10 @@ const (
 )
 
 // PartSize is how many bytes of data one part has at most, and together those parts that Send gives at once.
-// There are up to maxParts of these.
+// There are up to MaxParts of these.
 const (
 	PartSize = 512 << 10
-	maxParts = 2048
+	MaxParts = 2048
 )
 
 // MaxManifest is how many bytes the manifest of a checkpoint has at most.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/checkpoint/internal/object"
 )
 
 // pinned has the paths of the store's directories below /proc/self/fd, so that nobody can put a link in their place
@@ -25,7 +27,7 @@ func (s *Store) pin() (unpin func(), err error) {
 	unpin = func() {
 		s.pinned = nil
 		// Their descriptors may be others' from now on.
-		s.objects.Place(filepath.Join(s.dir, objectsDir), filepath.Join(s.dir, packsDir), filepath.Join(s.dir, temporaryDir))
+		s.objects.Place(s.dirs())
 		for _, fd := range p.open {
 			unix.Close(fd)
 		}
@@ -37,12 +39,16 @@ func (s *Store) pin() (unpin func(), err error) {
 		}
 	}
 	paths := map[string]string{}
-	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir} {
+	for _, name := range []string{objectsDir, packsDir, manifestsDir, temporaryDir, unverifiedDir} {
 		if err == nil {
-			if err = unix.Mkdirat(root, name, 0o700); err == nil || errors.Is(err, unix.EEXIST) {
+			switch err = unix.Mkdirat(root, name, 0o700); {
+			case err == nil || errors.Is(err, unix.EEXIST):
 				var fd int
 				fd, err = p.dir(root, name, unix.O_NOFOLLOW)
 				paths[name] = pathOf(fd)
+			case name == unverifiedDir && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)):
+				// An older agent has not made it. Without it, what is there can be read, and removed to make room.
+				err, paths[name] = nil, filepath.Join(pathOf(root), name)
 			}
 		}
 	}
@@ -55,7 +61,9 @@ func (s *Store) pin() (unpin func(), err error) {
 	}
 	p.root, p.manifests = pathOf(root), paths[manifestsDir]
 	s.pinned = p
-	s.objects.Place(paths[objectsDir], paths[packsDir], paths[temporaryDir])
+	s.objects.Place(object.Dirs{
+		Large: paths[objectsDir], Packs: paths[packsDir], Unverified: paths[unverifiedDir], Temporary: paths[temporaryDir],
+	})
 	return unpin, nil
 }
 

@@ -14,8 +14,9 @@ import (
 
 // Populate makes an empty tree what it was in a checkpoint, with what Options.Protected names. For a tree that
 // Populate has filled before, whatever has changed since, the error is EEXIST; for another one that is not empty, ENOTEMPTY.
-// All else is as for Restore, but for Restored.Before, which is of nothing. It does not wait for the disk: as with any
-// copy, a crash of the machine may lose some of it.
+// All else is as for Restore, with two exceptions: Restored.Before is of nothing, and damaged content may show only after
+// some files were made. Populate removes those then. It does not wait for the disk: as with any copy, a crash of the
+// machine may lose some of it.
 func (s *Store) Populate(ctx context.Context, id ID) (Restored, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -30,18 +31,52 @@ func (s *Store) Populate(ctx context.Context, id ID) (Restored, error) {
 }
 
 func (s *Store) populate(ctx context.Context, id ID) (Restored, error) {
-	if s.isPopulated() {
-		return Restored{}, &os.PathError{Op: "populate", Path: s.root, Err: unix.EEXIST}
-	}
-	if err := s.mustBeEmpty(); err != nil {
+	if err := s.checkUnpopulated(); err != nil {
 		return Restored{}, err
 	}
 	done, err := s.restore(ctx, id, nil, true)
+	if errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnfinished) {
+		err = errors.Join(err, s.dropDamaged(id))
+	}
 	if done.Before.ID != "" && done.Before.ID != id && !errors.Is(err, ErrUnfinished) {
 		err = errors.Join(err, s.remove(manifestFile(done.Before.ID)))
 		done.Before = Checkpoint{}
 	}
 	return done, err
+}
+
+// dropDamaged removes what was sent to populate the tree and is not what it should be, and a checkpoint that needs it. All can be
+// sent again then.
+func (s *Store) dropDamaged(id ID) error {
+	if err := s.remove(indexFile); err != nil { // what it says is there is not to be believed any more
+		return err
+	}
+	damaged, err := s.objects.SettleUnverified()
+	if err != nil || len(damaged) == 0 {
+		return err
+	}
+	m, err := s.manifest(id)
+	if err != nil {
+		return err
+	}
+	needs := objectSet{}
+	if err := s.reach(noContext, m.root().Hash, needs); err != nil {
+		return err
+	}
+	for h := range needs {
+		if damaged[h] {
+			return s.remove(manifestFile(id))
+		}
+	}
+	return nil
+}
+
+// checkUnpopulated returns an error unless Populate may begin.
+func (s *Store) checkUnpopulated() error {
+	if s.isPopulated() {
+		return &os.PathError{Op: "populate", Path: s.root, Err: unix.EEXIST}
+	}
+	return s.checkEmpty()
 }
 
 // isPopulated reports whether Populate has made the tree what it was in a checkpoint. That is noted before its journal ends.
@@ -50,8 +85,8 @@ func (s *Store) isPopulated() bool {
 	return err == nil
 }
 
-// mustFindNothing returns an error if the scan has found anything in a tree that was empty: somebody has made that meanwhile.
-func (r *restorer) mustFindNothing() error {
+// checkFoundNothing returns an error if the scan has found anything in a tree that was empty: somebody has made that meanwhile.
+func (r *restorer) checkFoundNothing() error {
 	found, err := tree.Read(r.objects, r.present.tree)
 	if err == nil && len(found) > 0 {
 		err = &os.PathError{Op: "populate", Path: r.s.root, Err: unix.ENOTEMPTY}
@@ -59,8 +94,8 @@ func (r *restorer) mustFindNothing() error {
 	return err
 }
 
-// mustBeEmpty returns an error if there is anything in the tree but the store.
-func (s *Store) mustBeEmpty() error {
+// checkEmpty returns an error if there is anything in the tree but the store.
+func (s *Store) checkEmpty() error {
 	dir, err := os.Open(s.root)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 // A Receiver takes a checkpoint of another store, from a [Sender] there. It must not be used concurrently.
 //
 // It believes nothing. All that arrives is compared with the hash by which it was asked for, beginning with the ID, and
-// bounded: the depth and the number of files as in Create, the bytes by what is free.
+// bounded: the depth and the number of files as in Create, the bytes by what is free. With [ReceiveOptions].Populates, Populate
+// compares the smaller contents.
 type Receiver struct {
 	s    *Store
 	id   ID
@@ -21,12 +22,14 @@ type Receiver struct {
 	all  bool
 	// suspect says that the objects of the store may have been cut off: see object.Store.Suspect.
 	suspect bool
+	// populates has contents of up to object.WholeSize stored before they are compared with their hashes.
+	populates bool
 
 	walk *tree.Walk
-	// needed are the objects that are known and have not arrived, trees and files those of them that nobody was asked for.
-	needed       map[Hash]*need
-	trees, files []Hash
-	asked        int
+	// needed are the objects that are known and have not arrived, dirs and files those of them that nobody was asked for.
+	needed      map[Hash]*need
+	dirs, files []Hash
+	asked       int
 	// listed are the objects with files of their own that the store had before.
 	listed object.List
 
@@ -41,12 +44,16 @@ type Receiver struct {
 }
 
 // A need is an object that has not arrived.
-type need struct{ tree, asked bool }
+type need struct{ dir, asked bool }
 
 // ReceiveOptions say how a checkpoint arrives.
 type ReceiveOptions struct {
 	// All says that every object comes, as [Sender.All] sends them; nothing is to be asked for.
 	All bool
+	// Populates says that [Store.Populate] comes next. Receive fails at once if the tree cannot be populated now, with the error
+	// of Populate. Contents of up to 1 MiB are compared with their hashes only when Populate makes files of them. Until then,
+	// no other call takes them for what a checkpoint has stored. If one is damaged, the checkpoint goes.
+	Populates bool
 }
 
 // Receive begins to take the checkpoint with an ID, whose manifest is this text. The caller closes the Receiver.
@@ -68,12 +75,18 @@ func (s *Store) Receive(ctx context.Context, id ID, text []byte, opts ReceiveOpt
 	if err != nil {
 		return nil, err
 	}
-	if err := s.objects.Count(); err != nil {
+	if err = s.objects.Count(); err == nil && opts.Populates {
+		err = s.checkUnpopulated()
+	}
+	if err != nil {
 		unlock()
 		return nil, err
 	}
 	_, sound := s.readIndex()
-	r := &Receiver{s: s, id: id, text: text, all: opts.All, suspect: !sound, walk: tree.NewWalk(), needed: map[Hash]*need{}, forget: s.objects.Use()}
+	r := &Receiver{
+		s: s, id: id, text: text, all: opts.All, suspect: !sound, populates: opts.Populates,
+		walk: tree.NewWalk(), needed: map[Hash]*need{}, forget: s.objects.Use(),
+	}
 	s.tree.forget()
 	s.underway.mu.Lock()
 	if s.underway.received == nil {
@@ -131,13 +144,14 @@ func (r *Receiver) look() error {
 	defer func() { r.s.objects.Suspect = false }()
 	// Of the contents, no more are looked for than may be asked for: it can be many.
 	for !r.walk.Done() && (r.walk.DirsLeft() || r.all || len(r.needed) < maxWanted) {
-		h, isTree := r.walk.Next()
+		h, isDir := r.walk.Next()
 		if n := r.needed[h]; n != nil {
-			n.tree = n.tree || isTree
+			n.dir = n.dir || isDir
 			continue
 		}
-		if r.s.objects.HasOf(h, r.listed) {
-			there, err := r.there(h, isTree)
+		// What an earlier transfer has left may be damaged.
+		if r.s.objects.HasOf(h, r.listed) || !isDir && r.hasUnverified(h) && r.s.objects.Check(h) == nil {
+			there, err := r.there(h, isDir)
 			if err != nil {
 				return err
 			}
@@ -145,23 +159,32 @@ func (r *Receiver) look() error {
 				continue
 			}
 		}
-		r.need(h, isTree)
+		r.need(h, isDir)
 	}
 	return nil
 }
 
-func (r *Receiver) need(h Hash, isTree bool) {
-	r.needed[h] = &need{tree: isTree}
-	if isTree {
-		r.trees = append(r.trees, h)
+// hasUnverified reports whether content is there that Populate will compare with its hash.
+func (r *Receiver) hasUnverified(h Hash) bool {
+	if !r.populates {
+		return false
+	}
+	ok, err := r.s.objects.HasUnverified(h)
+	return ok && err == nil
+}
+
+func (r *Receiver) need(h Hash, isDir bool) {
+	r.needed[h] = &need{dir: isDir}
+	if isDir {
+		r.dirs = append(r.dirs, h)
 	} else {
 		r.files = append(r.files, h)
 	}
 }
 
 // there reads an object that is there, if it is a directory. It reports false for one that is damaged.
-func (r *Receiver) there(h Hash, isTree bool) (bool, error) {
-	if !isTree {
+func (r *Receiver) there(h Hash, isDir bool) (bool, error) {
+	if !isDir {
 		return true, nil
 	}
 	text, err := r.s.objects.DirText(h)
@@ -179,7 +202,7 @@ func (r *Receiver) Wants() (list []Hash) {
 	if r.all {
 		return nil
 	}
-	for _, from := range []*[]Hash{&r.trees, &r.files} {
+	for _, from := range []*[]Hash{&r.dirs, &r.files} {
 		for len(*from) > 0 && len(list) < MaxWant && r.asked < maxWanted {
 			h := (*from)[0]
 			*from = (*from)[1:]
@@ -246,7 +269,7 @@ func (r *Receiver) lookAgain() {
 		}
 	}
 	for h := range r.walk.Contents() {
-		if r.needed[h] == nil && !r.s.objects.Has(h) {
+		if r.needed[h] == nil && !r.hasUnverified(h) && !r.s.objects.Has(h) {
 			r.need(h, false)
 		}
 	}

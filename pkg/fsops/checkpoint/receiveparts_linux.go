@@ -56,6 +56,8 @@ func (r *Receiver) part(c *object.Coder, p *Part) error {
 		if err := a.file.Add(p.Data); err != nil {
 			return err
 		}
+	case p.First && a.got == a.Size:
+		a.packed = p.Data // all of it: end stores it before Take returns
 	default:
 		a.packed = append(a.packed, p.Data...)
 	}
@@ -73,8 +75,8 @@ func (r *Receiver) begin(p *Part) error {
 	}
 	a := &arriving{Part: *p, need: n}
 	a.Data = nil
-	large := n != nil && !n.tree && p.Size > object.WholeSize
-	if p.Size < 0 || p.Encoding > S2 || large && p.Encoding != Raw || n != nil && n.tree && p.Size > object.MaxDir {
+	large := n != nil && !n.dir && p.Size > object.WholeSize
+	if p.Size < 0 || p.Encoding > S2 || large && p.Encoding != Raw || n != nil && n.dir && p.Size > object.MaxDir {
 		return object.Damaged(p.Object)
 	}
 	if large {
@@ -97,8 +99,10 @@ func (r *Receiver) end(c *object.Coder) (err error) {
 		return nil
 	case a.file != nil:
 		err = a.file.Commit(a.Object)
-	case a.need.tree:
+	case a.need.dir:
 		err = r.s.objects.PutPacked(c, a.Object, a.packed, a.Encoding, object.MaxDir)
+	case r.populates && !r.s.objects.HasOf(a.Object, r.listed): // else it is damaged, and only what is whole may take its place
+		err = r.s.objects.PutUnverified(a.Object, a.packed, a.Encoding)
 	default:
 		err = r.s.objects.PutPacked(c, a.Object, a.packed, a.Encoding, object.WholeSize)
 	}
@@ -109,7 +113,7 @@ func (r *Receiver) end(c *object.Coder) (err error) {
 	if a.need.asked {
 		r.asked--
 	}
-	if !a.need.tree {
+	if !a.need.dir {
 		return nil
 	}
 	text, err := r.s.objects.Read(c, a.Object, object.MaxDir)

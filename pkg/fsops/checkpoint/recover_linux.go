@@ -91,6 +91,11 @@ func (s *Store) resume(ctx context.Context, j *journal, id ID) error {
 	if before, err := s.manifest(j.Before); err == nil {
 		r.before = before.root().Hash
 	}
+	if j.fresh && id == j.Before {
+		if err := r.findOthers(ctx, j.Target, j.appeared); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(r.findUnsaved(ctx, j.Before), r.check(ctx)); err != nil {
 		return err
 	}

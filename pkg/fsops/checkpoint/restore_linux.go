@@ -60,18 +60,18 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 	}
 	r.fresh, r.populates = fresh, fresh // who recovers knows only the latter
 	if len(r.scope) > 0 {               // one of everything needs no earlier one to be complete
-		if err := s.mustBeDecided(); err != nil {
+		if err := s.checkDecided(); err != nil {
 			return done, err
 		}
 	}
-	if err := r.mustBeAnywhere(); err != nil {
+	if err := r.checkPathsExist(); err != nil {
 		return done, err
 	}
 	if done.Before, err = r.savePresent(ctx, id); err != nil {
 		return done, r.withLost(ctx, err)
 	}
 	if fresh {
-		if err := r.mustFindNothing(); err != nil {
+		if err := r.checkFoundNothing(); err != nil {
 			return done, err
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 		return done, err
 	}
 	j := newJournal(id, done.Before.ID, paths, r.token)
-	j.Populate, j.fresh = fresh, fresh
+	j.Populate, j.fresh, j.appeared = fresh, fresh, r.keptPaths
 	if err := s.writeJournal(j); err != nil {
 		return done, errors.Join(err, s.endJournal())
 	}
@@ -110,28 +110,17 @@ func (s *Store) restore(ctx context.Context, id ID, paths []string, fresh bool) 
 	return done, err
 }
 
-// undo brings back what was there before a restore that cannot go on. It returns why that is, and what it has not undone.
-func (s *Store) undo(j *journal, why error) error {
-	switch err := s.bringTo(noContext, j, why, j.Before); {
-	case err == nil:
-		return fmt.Errorf("it was undone: %w", why)
-	case errors.Is(err, ErrIncomplete):
-		return fmt.Errorf("%w; it was undone, but %v", why, err)
-	default:
-		return err
-	}
-}
-
 // A restorer carries out one restore.
 type restorer struct {
 	s         *Store
 	id        ID // of the target
 	target    *manifest
 	populates bool // see Store.Populate
-	// fresh says that this process found the tree empty and populates it. So nobody counts on what is in it yet, and content
-	// that was compared with its hash is not compared again before the restore begins. Unlike journal.Populate, it cannot
-	// be forged.
-	fresh   bool
+	// fresh says that this process found the tree empty and populates it. Nobody counts on what is in it yet, so content is
+	// compared with its hash only when it becomes a file. Unlike journal.Populate, fresh cannot be forged.
+	fresh bool
+	// damaged is the error of the first file of a fresh tree whose content is not what its hash says. Then all is undone.
+	damaged error
 	scope   scope
 	exclude omitted
 	token   string
@@ -149,7 +138,9 @@ type restorer struct {
 	wouldBeLost map[string]bool
 	// unsaved has the paths at which the checkpoint of before has something else. It is nil once that is of what is there.
 	unsaved map[Hash]bool
-	links   []link
+	// others, if a fresh tree is emptied again, are the paths of what others have made in it.
+	others map[Hash]bool
+	links  []link
 	// linkBytes is about what links takes.
 	linkBytes int
 	// again are the paths of files with several names whose first name was made anew.
@@ -262,12 +253,21 @@ func (r *restorer) check(ctx context.Context) error {
 			r.wouldBeLost[path] = true
 		}
 		if b != nil && b.Kind == tree.Regular && (a == nil || a.Kind != tree.Regular || a.Hash != b.Hash) {
-			if err := r.s.objects.Check(b.Hash, r.fresh); err != nil {
+			if err := r.checkContent(b.Hash); err != nil {
 				return fmt.Errorf("%q: %w", path, err)
 			}
 		}
 		return nil
 	})
+}
+
+// checkContent returns an error unless the store has content, and unless that is whole. In a fresh tree, making the file tells
+// the latter.
+func (r *restorer) checkContent(h Hash) error {
+	if r.fresh {
+		return r.s.objects.CheckThere(h)
+	}
+	return r.s.objects.Check(h)
 }
 
 // covers reports whether the restore may change a path: also what it had staged anywhere when it was cut off.
@@ -278,7 +278,7 @@ func (r *restorer) covers(path string) bool {
 // wouldLose reports whether no checkpoint has what is at a path, where the restore puts something else.
 func (r *restorer) wouldLose(path string, a, b *tree.Entry) bool {
 	switch {
-	case a == nil || b != nil && tree.SameContent(a, b):
+	case a == nil || b != nil && tree.SameContent(a, b) || r.isMade(path):
 		return false
 	case a.Kind == tree.Regular && !r.s.objects.Has(a.Hash):
 		return true
@@ -315,6 +315,9 @@ func (r *restorer) complete() error {
 	if err := r.run(); err != nil {
 		return err
 	}
+	if r.populates {
+		_, _ = r.s.objects.SettleUnverified() // what stays unverified is compared whenever it is read
+	}
 	if r.populates && len(r.kept) == 0 {
 		if err := r.s.writeFile(populatedFile, []byte(r.id)); err != nil {
 			return err
@@ -336,6 +339,9 @@ func isDone(err error) bool {
 
 // keep notes that a path is not as in the checkpoint.
 func (r *restorer) keep(path string, why error) {
+	if r.fresh && r.damaged == nil && errors.Is(why, ErrCorrupt) {
+		r.damaged = fmt.Errorf("%q: %w", path, why)
+	}
 	r.keptPaths[pathKey(path)] = true
 	if e, ok := why.(*fs.PathError); ok && r.exclude.isStaged(e.Path) {
 		why = e.Err // the name is one that nobody knows
@@ -371,6 +377,9 @@ func (r *restorer) run() error {
 	}
 	if err := r.dir(fd, "", r.present.tree, r.target.root().Hash); err != nil {
 		return err
+	}
+	if r.damaged != nil {
+		return r.damaged
 	}
 	if len(r.again) > 0 {
 		if err := r.findLinks(); err != nil {

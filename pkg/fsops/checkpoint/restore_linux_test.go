@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,34 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 )
+
+func TestIgnoredFilesComeBackUnlessExcluded(t *testing.T) {
+	before := map[string]string{".gitignore": "build\n*.log\n", "build/out": "1", "run.log": "1", "a": "1"}
+	for name, test := range map[string]struct {
+		exclude, back []string
+	}{
+		"all":      {nil, []string{"build/out", "run.log", "a"}},
+		"excluded": {[]string{"*.log"}, []string{"build/out", "a"}},
+	} {
+		root, s := newTree(t, before, checkpoint.Options{})
+		c, err := s.Create(t.Context(), checkpoint.CreateOptions{Exclude: test.exclude})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := map[string]string{"build/out": "2", "run.log": "2", "a": "2"}
+		writeFiles(t, root, after)
+		if _, err := s.Restore(t.Context(), c.ID, checkpoint.RestoreOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(after)
+		for _, path := range append(test.back, ".gitignore") {
+			want[path] = before[path]
+		}
+		if diff := cmp.Diff(want, readFiles(t, root)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
 
 // A restore of some paths leaves the others alone, and its checkpoint of before brings all back.
 func TestRestoreOfPathsLeavesOthersAlone(t *testing.T) {

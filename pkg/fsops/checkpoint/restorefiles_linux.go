@@ -18,7 +18,7 @@ var (
 	errAppeared    = errors.New("something was made there meanwhile")
 	errMoved       = errors.New("it was changed meanwhile")
 	errOlder       = errors.New("it is older than the checkpoint, which lacks it")
-	errMounted     = errors.New("something is mounted there")
+	errMounted     = errors.New(whyMounted)
 	errInUse       = errors.New("there are files in it that stay")
 	errWouldBeLost = errors.New("no checkpoint has what is there, and there is no room for one")
 )
@@ -31,14 +31,14 @@ func (r *restorer) remove(parent int, path, name string, e *tree.Entry) error {
 	if e.Kind == tree.Directory {
 		return r.removeDir(parent, path, name, e)
 	}
-	if err := r.mustBeNewer(parent, name); err != nil {
+	if err := r.checkNewer(parent, name); err != nil {
 		return err
 	}
 	aside := r.exclude.newName()
 	if err := rename(parent, name, aside, unix.RENAME_NOREPLACE); err != nil {
 		return gone(err)
 	}
-	if err := r.mustBeKnown(parent, aside, e); err != nil {
+	if err := r.checkKnown(parent, aside, e); err != nil {
 		if back := rename(parent, aside, name, unix.RENAME_NOREPLACE); back != nil {
 			err = fmt.Errorf("%w, and it is called %s now: %w", err, aside, back)
 		}
@@ -80,8 +80,8 @@ func (r *restorer) removeDir(parent int, path, name string, e *tree.Entry) error
 	return nil
 }
 
-// mustBeNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun, or arrived.
-func (r *restorer) mustBeNewer(parent int, name string) error {
+// checkNewer returns an error unless a file has been made, changed or renamed since the checkpoint was begun, or arrived.
+func (r *restorer) checkNewer(parent int, name string) error {
 	if r.exclude.isStaged(name) || r.newer > 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (r *restorer) mustBeNewer(parent int, name string) error {
 func (r *restorer) enterNewer(parent int, name string) (leave func()) {
 	// Where the checkpoint does not name all that it left out, something of that may have come from elsewhere. One that
 	// has arrived has nothing of the files that were here.
-	if r.arrived || r.target.MoreLeftOut > 0 || r.mustBeNewer(parent, name) != nil {
+	if r.arrived || r.target.MoreLeftOut > 0 || r.checkNewer(parent, name) != nil {
 		return func() {}
 	}
 	r.newer++
@@ -114,8 +114,8 @@ func (r *restorer) madeSince(parent int, name string) bool {
 	return statx(parent, name, &st) == nil && st.Mask&unix.STATX_BTIME != 0 && nanos(st.Btime) >= r.since
 }
 
-// mustBeKnown returns an error unless a file is what the scan has found for an entry, so that nothing is lost with it.
-func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
+// checkKnown returns an error unless a file is what the scan has found for an entry, so that nothing is lost with it.
+func (r *restorer) checkKnown(parent int, name string, e *tree.Entry) error {
 	var st unix.Statx_t
 	if err := statx(parent, name, &st); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 	}
 	switch e.Kind {
 	case tree.Regular:
-		return r.mustHaveContent(parent, name, &st)
+		return r.checkUnchanged(parent, name, &st)
 	case tree.Symlink:
 		if target, err := readlink(parent, name); err != nil || target != e.Target {
 			return errMoved
@@ -141,7 +141,7 @@ func (r *restorer) mustBeKnown(parent int, name string, e *tree.Entry) error {
 	return nil
 }
 
-func (r *restorer) mustHaveContent(parent int, name string, st *unix.Statx_t) error {
+func (r *restorer) checkUnchanged(parent int, name string, st *unix.Statx_t) error {
 	rec := r.present.index.find(inodeID{deviceOf(st), st.Ino})
 	if rec == nil || rec.bytes != int64(st.Size) || rec.mtime != nanos(st.Mtime) {
 		return errMoved
@@ -285,7 +285,7 @@ func (r *restorer) swap(parent int, staged, name string, present, made *tree.Ent
 	if err != nil {
 		return errors.Join(err, unix.Unlinkat(parent, staged, 0))
 	}
-	if err := r.mustBeKnown(parent, staged, present); err != nil {
+	if err := r.checkKnown(parent, staged, present); err != nil {
 		return errors.Join(err, swapBack(parent, staged, name, ours, made))
 	}
 	return unix.Unlinkat(parent, staged, 0)

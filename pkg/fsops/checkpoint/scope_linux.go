@@ -58,8 +58,8 @@ func (s scope) reaches(p string) bool {
 	return s.covers(p)
 }
 
-// mustBeAnywhere returns a [fs.ErrNotExist] that names the path to restore that neither the checkpoint nor the tree has.
-func (r *restorer) mustBeAnywhere() error {
+// checkPathsExist returns a [fs.ErrNotExist] that names the path to restore that neither the checkpoint nor the tree has.
+func (r *restorer) checkPathsExist() error {
 	for _, p := range r.scope {
 		had, err := r.inTarget.Find(r.s.objects, r.target.root().Hash, p)
 		if err == nil && had == nil && !r.s.isThere(p) { // check tells of an error

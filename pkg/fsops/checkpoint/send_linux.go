@@ -47,6 +47,7 @@ type Sender struct {
 	forget   func()     // what is known of the packs
 	unlock   func()     // ends the turn that it has, if it has one
 	coder    *object.Coder
+	buf      []byte // for the data of a batch
 }
 
 // Send begins to send a checkpoint, for a [Receiver] elsewhere. The caller closes the Sender.
@@ -112,7 +113,10 @@ type batch struct {
 }
 
 func (x *Sender) batch(send func([]Part) error) *batch {
-	return &batch{x: x, send: send, buf: make([]byte, 0, PartSize)}
+	if x.buf == nil {
+		x.buf = make([]byte, 0, PartSize)
+	}
+	return &batch{x: x, send: send, buf: x.buf}
 }
 
 // Objects sends objects of the checkpoint, in this order. The parts are valid until send returns. An object that is not
@@ -162,8 +166,8 @@ func (x *Sender) All(ctx context.Context, send func([]Part) error) error {
 	defer x.release()
 	b := x.batch(send)
 	for !w.Done() {
-		h, isTree := w.Next()
-		if isTree {
+		h, isDir := w.Next()
+		if isDir {
 			text, err := x.tree(ctx, h)
 			if err != nil {
 				return err
@@ -206,7 +210,7 @@ func (b *batch) add(ctx context.Context, h Hash) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if rest > 0 && (len(b.buf) == cap(b.buf) || first.First && rest > int64(cap(b.buf)-len(b.buf)) && rest <= PartSize) || len(b.parts) == maxParts {
+		if rest > 0 && (len(b.buf) == cap(b.buf) || first.First && rest > int64(cap(b.buf)-len(b.buf)) && rest <= PartSize) || len(b.parts) == MaxParts {
 			if err := b.flush(); err != nil {
 				return err
 			}

@@ -53,13 +53,15 @@ type Store struct {
 
 // The files of a store.
 const (
-	objectsDir   = "objects"
-	packsDir     = "packs"
-	manifestsDir = "manifests"
-	temporaryDir = "tmp"
-	indexFile    = "index"
-	arrivalsFile = "arrivals"
-	journalFile  = "journal"
+	objectsDir = "objects"
+	packsDir   = "packs"
+	// unverifiedDir has packs with contents that have come to populate the tree: see object.Store.PutUnverified.
+	unverifiedDir = "unverified"
+	manifestsDir  = "manifests"
+	temporaryDir  = "tmp"
+	indexFile     = "index"
+	arrivalsFile  = "arrivals"
+	journalFile   = "journal"
 	// populatedFile is there if the tree was populated, and has the checkpoint's id.
 	populatedFile = "populated"
 	// unfinishedFile is the journal of a restore that was given up.
@@ -76,7 +78,7 @@ func Open(dir, root string, opts Options) (*Store, error) {
 		opts.Max = defaultMax
 	}
 	s := &Store{dir: dir, root: root, opts: opts, turn: make(chan struct{}, 1), underway: &underway{}, tree: &treeUse{}, index: &Hash{}}
-	s.objects = object.New(filepath.Join(dir, objectsDir), filepath.Join(dir, packsDir), filepath.Join(dir, temporaryDir))
+	s.objects = object.New(s.dirs())
 	// What an earlier process has not finished is worth nothing.
 	err := errors.Join(os.MkdirAll(dir, 0o700), object.RemoveTree(filepath.Join(dir, temporaryDir)))
 	if err == nil {
@@ -89,6 +91,14 @@ func Open(dir, root string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the store of checkpoints: %w", err)
 	}
 	return s, nil
+}
+
+// dirs are the paths of the directories with objects while nobody has pinned them.
+func (s *Store) dirs() object.Dirs {
+	return object.Dirs{
+		Large: filepath.Join(s.dir, objectsDir), Packs: filepath.Join(s.dir, packsDir),
+		Unverified: filepath.Join(s.dir, unverifiedDir), Temporary: filepath.Join(s.dir, temporaryDir),
+	}
 }
 
 // lock waits for the other calls.
@@ -127,7 +137,7 @@ func (s *Store) Create(ctx context.Context, opts CreateOptions) (Checkpoint, err
 	}
 	defer unlock()
 	c := Checkpoint{}
-	if err = s.mustBeDecided(); err == nil {
+	if err = s.checkDecided(); err == nil {
 		c, _, err = s.create(ctx, opts, "")
 	}
 	if err != nil {
@@ -252,7 +262,7 @@ func (s *Store) id() inodeID {
 }
 
 // readIndex returns the index of the last scan of this process, which is empty if there is none. It reports false if there is
-// none of this start of the machine and the store has checkpoints: then objects may be cut off.
+// none of this start of the machine and the store has something: then objects may be cut off.
 func (s *Store) readIndex() (*index, bool) {
 	text, err := s.readFile(indexFile, maxIndexSize)
 	if err == nil {
@@ -264,7 +274,7 @@ func (s *Store) readIndex() (*index, bool) {
 		}
 	}
 	names, err := s.manifestNames()
-	return new(index), err == nil && len(names) == 0
+	return new(index), err == nil && len(names) == 0 && s.objects.Used() == 0
 }
 
 // writeIndex replaces the index. One that cannot be written is the older one, which is as good.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -254,17 +255,37 @@ func TestManyCheckpointsHaveFewPacks(t *testing.T) {
 	}
 }
 
+// The store of an agent that knew nothing of unverified objects opens on a full disk, so that checkpoints can be removed.
+func TestStoreOfBeforeOpensOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "size=8m,nr_inodes=60")
+	root, store := filepath.Join(dir, "tree"), filepath.Join(dir, "store")
+	writeFiles(t, root, map[string]string{"x": "1"})
+	s, err := checkpoint.Open(store, root, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := create(t, s)
+	if err := os.Remove(filepath.Join(store, "unverified")); err != nil {
+		t.Fatal(err)
+	}
+	var full error
+	for i := 0; i < 60 && full == nil; i++ {
+		full = os.WriteFile(filepath.Join(root, strconv.Itoa(i)), nil, 0o644)
+	}
+	if !errors.Is(full, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", full)
+	}
+	if s, err = checkpoint.Open(store, root, checkpoint.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(t.Context(), c.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 // On a full disk, the tree and the checkpoints that there are stay whole.
 func TestFullDiskLosesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Fatalf("cannot mount tmpfs, for which this test needs root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := smallDisk(t, "size=8m")
 	root := filepath.Join(dir, "tree")
 	files := map[string]string{"x": strings.Repeat("x", 1<<20), "y": "1"}
 	writeFiles(t, root, files)

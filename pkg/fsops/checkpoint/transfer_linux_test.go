@@ -19,19 +19,19 @@ import (
 )
 
 // transfer sends a checkpoint from one store to another, and returns the objects that were sent.
-func transfer(ctx context.Context, from, to *checkpoint.Store, id checkpoint.ID, all bool) (c checkpoint.Checkpoint, objects int64, err error) {
+func transfer(ctx context.Context, from, to *checkpoint.Store, id checkpoint.ID, opts checkpoint.ReceiveOptions) (c checkpoint.Checkpoint, objects int64, err error) {
 	x, err := from.Send(ctx, id)
 	if err != nil {
 		return c, 0, err
 	}
 	defer x.Close()
-	r, err := to.Receive(ctx, id, x.Manifest(), checkpoint.ReceiveOptions{All: all})
+	r, err := to.Receive(ctx, id, x.Manifest(), opts)
 	if err != nil {
 		return c, 0, err
 	}
 	defer r.Close()
 	take := func(parts []checkpoint.Part) error { return r.Take(ctx, parts) }
-	if all {
+	if opts.All {
 		if err := x.All(ctx, take); err != nil {
 			return c, 0, err
 		}
@@ -66,11 +66,11 @@ func TestCheckpointSentElsewhereIsTheSame(t *testing.T) {
 			if err := os.Remove(filepath.Join(other, "x")); err != nil {
 				t.Fatal(err)
 			}
-			got, objects, err := transfer(t.Context(), from, to, c.ID, all)
+			got, objects, err := transfer(t.Context(), from, to, c.ID, checkpoint.ReceiveOptions{All: all})
 			if err != nil || got.ID != c.ID || got.Files != c.Files || objects == 0 {
 				t.Fatalf("%+v, %d objects, %v", got, objects, err)
 			}
-			if _, again, err := transfer(t.Context(), from, to, c.ID, false); err != nil || again != 0 {
+			if _, again, err := transfer(t.Context(), from, to, c.ID, checkpoint.ReceiveOptions{}); err != nil || again != 0 {
 				t.Errorf("sent again: %d objects, %v", again, err)
 			}
 			done, err := to.Populate(t.Context(), c.ID)
@@ -108,7 +108,7 @@ func TestRandomTreesArriveElsewhere(t *testing.T) {
 			from.alter()
 		}
 		c := create(t, from.store)
-		if _, _, err := transfer(t.Context(), from.store, to.store, c.ID, seed%2 == 0); err != nil {
+		if _, _, err := transfer(t.Context(), from.store, to.store, c.ID, checkpoint.ReceiveOptions{All: seed%2 == 0, Populates: seed%4 < 2}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if done, err := to.store.Populate(t.Context(), c.ID); err != nil {
@@ -147,7 +147,7 @@ func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "d/empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := transfer(t.Context(), from, s, c.ID, false); err != nil {
+	if _, _, err := transfer(t.Context(), from, s, c.ID, checkpoint.ReceiveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	passTick(t, root)
@@ -182,7 +182,7 @@ func TestRestoreOfOneFromElsewhereLeavesOlderFiles(t *testing.T) {
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
 	// The next arrival mends that, and it is of all that are there.
 	_, another := newTree(t, map[string]string{"a": "2"}, checkpoint.Options{})
-	if _, _, err := transfer(t.Context(), another, s, create(t, another).ID, true); err != nil {
+	if _, _, err := transfer(t.Context(), another, s, create(t, another).ID, checkpoint.ReceiveOptions{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	restore("d", "d/e", "d/e/old", "d/empty", "d/old", "new", "old")
@@ -199,7 +199,7 @@ func TestCheckpointThatComesBackIsOfThisTree(t *testing.T) {
 	c := create(t, s)
 	writeFiles(t, root, map[string]string{"d/new": "2"})
 	for _, way := range [][2]*checkpoint.Store{{s, other}, {other, s}} {
-		if _, _, err := transfer(t.Context(), way[0], way[1], c.ID, true); err != nil {
+		if _, _, err := transfer(t.Context(), way[0], way[1], c.ID, checkpoint.ReceiveOptions{All: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestExcludedNamesOfAnyScriptArriveElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, to := newTree(t, nil, checkpoint.Options{})
-	if _, _, err := transfer(t.Context(), from, to, c.ID, false); err != nil {
+	if _, _, err := transfer(t.Context(), from, to, c.ID, checkpoint.ReceiveOptions{}); err != nil {
 		t.Error(err)
 	}
 }

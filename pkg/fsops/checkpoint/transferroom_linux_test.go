@@ -41,7 +41,7 @@ func TestTransferWithoutRoomHarmsNoOther(t *testing.T) {
 	fetch() // everything, but it is not committed yet
 	full := filepath.Join(root, "full")
 	fill(t, full)
-	if _, _, err := transfer(t.Context(), other, to, second.ID, false); !errors.Is(err, checkpoint.ErrNoRoom) {
+	if _, _, err := transfer(t.Context(), other, to, second.ID, checkpoint.ReceiveOptions{}); !errors.Is(err, checkpoint.ErrNoRoom) {
 		t.Fatalf("the second transfer: %v", err)
 	}
 	if err := os.Remove(full); err != nil {

@@ -3682,7 +3682,8 @@ type ImportCheckpointStart struct {
 	// all says that the caller sends every object, and cannot be asked for some.
 	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
 	// populate makes the tree, which must be empty (CLASS_NOT_EMPTY), what it was in the
-	// checkpoint, with protected paths.
+	// checkpoint, with protected paths. A tree that cannot be populated is refused before any
+	// object is asked for.
 	Populate      bool `protobuf:"varint,3,opt,name=populate,proto3" json:"populate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

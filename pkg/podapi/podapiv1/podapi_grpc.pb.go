@@ -1780,9 +1780,10 @@ type CheckpointsClient interface {
 	// Import takes a checkpoint that Export has sent. The first request is start, then come the
 	// pieces of the manifest, and after them objects: those that a response asks for by want,
 	// or with start.all, all that the checkpoint has, directories before what is in them. The
-	// last response is end (final). Each object is compared with its hash when it arrives; one
-	// that is damaged, or was not asked for, and a checkpoint that is beyond a bound, end
-	// the call with CLASS_CHECKSUM or CLASS_TOO_LARGE. For want of room it is
+	// last response is end (final). Each object is compared with its hash when it arrives; with
+	// start.populate, small files when they are made. An object that is damaged or was not
+	// asked for, and a checkpoint that is beyond a bound, end the call with CLASS_CHECKSUM
+	// or CLASS_TOO_LARGE; files that were made are removed. For want of room it is
 	// CLASS_NO_SPACE. What a call has taken that broke off saves the next one from
 	// sending it again, until other checkpoints need the room. Offered with the capability
 	// "checkpoint-transfer".
@@ -1941,9 +1942,10 @@ type CheckpointsServer interface {
 	// Import takes a checkpoint that Export has sent. The first request is start, then come the
 	// pieces of the manifest, and after them objects: those that a response asks for by want,
 	// or with start.all, all that the checkpoint has, directories before what is in them. The
-	// last response is end (final). Each object is compared with its hash when it arrives; one
-	// that is damaged, or was not asked for, and a checkpoint that is beyond a bound, end
-	// the call with CLASS_CHECKSUM or CLASS_TOO_LARGE. For want of room it is
+	// last response is end (final). Each object is compared with its hash when it arrives; with
+	// start.populate, small files when they are made. An object that is damaged or was not
+	// asked for, and a checkpoint that is beyond a bound, end the call with CLASS_CHECKSUM
+	// or CLASS_TOO_LARGE; files that were made are removed. For want of room it is
 	// CLASS_NO_SPACE. What a call has taken that broke off saves the next one from
 	// sending it again, until other checkpoints need the room. Offered with the capability
 	// "checkpoint-transfer".

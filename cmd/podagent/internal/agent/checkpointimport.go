@@ -36,7 +36,7 @@ func (s *checkpointsService) Import(stream importStream) error {
 	if err != nil {
 		return err
 	}
-	r, err := store.Receive(stream.Context(), checkpoint.ID(start.Id), text, checkpoint.ReceiveOptions{All: start.All})
+	r, err := store.Receive(stream.Context(), checkpoint.ID(start.Id), text, checkpoint.ReceiveOptions{All: start.All, Populates: start.Populate})
 	if err != nil {
 		return err
 	}

@@ -29,21 +29,34 @@ func (c *Coder) Buffer(n int64) []byte {
 // Decode returns the content of an object that is stored as text, of up to limit bytes. It is the coder's. If it is not what
 // its hash says, the error is ErrCorrupt.
 func (c *Coder) Decode(h Hash, text []byte, how Encoding, limit int64) (content []byte, err error) {
+	size, ok := decodedSize(text, how)
+	if !ok || size > limit {
+		return nil, Damaged(h)
+	}
 	content = text
 	if how == S2 {
-		n, err := s2.DecodedLen(text)
-		if err != nil || int64(n) > limit {
-			return nil, Damaged(h)
-		}
-		c.Content = grow(c.Content, int64(n))
+		c.Content = grow(c.Content, size)
 		if content, err = s2.Decode(c.Content, text); err != nil {
 			return nil, Damaged(h)
 		}
 	}
-	if how > S2 || int64(len(content)) > limit || Sum(content) != h {
+	if Sum(content) != h {
 		return nil, Damaged(h)
 	}
 	return content, nil
+}
+
+// decodedSize returns how many bytes the content of an object has, as its text says. It reports false for text that cannot be
+// decoded.
+func decodedSize(text []byte, how Encoding) (size int64, ok bool) {
+	switch how {
+	case Raw:
+		return int64(len(text)), true
+	case S2:
+		n, err := s2.DecodedLen(text)
+		return int64(n), err == nil
+	}
+	return 0, false
 }
 
 // Damaged returns the error of an object that is not what its hash says. It is [ErrCorrupt].

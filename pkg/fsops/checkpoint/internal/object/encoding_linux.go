@@ -18,16 +18,16 @@ func encode(b, content []byte, from int) ([]byte, Encoding) {
 	return append(b, content...), Raw
 }
 
-// unpack returns the content of an object in a pack. It is the coder's.
-func (o *Store) unpack(c *Coder, h Hash, at place, limit int64) (content []byte, err error) {
+// unpack returns the content of an object in one of some packs. It is the coder's.
+func (o *Store) unpack(c *Coder, h Hash, in *packs, at place, limit int64) (content []byte, err error) {
 	if int64(at.length) > limit {
 		return nil, Damaged(h)
 	}
-	if c.packed, err = o.packs.read(at, c.packed); err != nil {
+	if c.packed, err = in.read(at, c.packed); err != nil {
 		return nil, missing(h, err)
 	}
 	if content, err = c.Decode(h, c.packed, at.how, limit); err == nil && !at.whole {
-		o.packs.believe(h, at)
+		in.believe(h, at)
 	}
 	return content, err
 }

@@ -15,8 +15,15 @@ func (o *Store) path(h Hash) string { return filepath.Join(o.dir, h.String()) }
 
 func (o *Store) hasLarge(h Hash) bool {
 	if o.Suspect {
-		return o.Check(h, false) == nil
+		c := o.Coder()
+		defer o.Release(c)
+		return o.writeLarge(c, io.Discard, h) == nil
 	}
+	return o.isLarge(h)
+}
+
+// isLarge reports whether an object seems to have a file of its own.
+func (o *Store) isLarge(h Hash) bool {
 	var st unix.Stat_t
 	return unix.Lstat(o.path(h), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
@@ -83,15 +90,29 @@ func (o *Store) open(h Hash) (file *os.File, size int64, err error) {
 // WriteTo writes an object of any size to w. If the object is damaged, that shows at the end only, and what
 // was written is worth nothing.
 func (o *Store) WriteTo(w io.Writer, h Hash) error {
-	c := o.Coder()
-	defer o.Release(c)
-	if _, ok, err := o.packs.find(h); ok || err != nil {
-		content, err := o.Read(c, h, MaxDir)
-		if err == nil {
-			_, err = w.Write(content)
-		}
+	in, at, err := o.find(h)
+	if err != nil {
 		return err
 	}
+	c := o.Coder()
+	defer o.Release(c)
+	if in != nil {
+		return o.writePacked(c, w, h, in, at)
+	}
+	return o.writeLarge(c, w, h)
+}
+
+// writePacked is WriteTo for an object in one of some packs.
+func (o *Store) writePacked(c *Coder, w io.Writer, h Hash, in *packs, at place) error {
+	content, err := o.unpack(c, h, in, at, MaxDir)
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	return err
+}
+
+// writeLarge is WriteTo for an object with a file of its own.
+func (o *Store) writeLarge(c *Coder, w io.Writer, h Hash) error {
 	file, size, err := o.open(h)
 	if err != nil {
 		return err
@@ -107,12 +128,14 @@ func (o *Store) WriteTo(w io.Writer, h Hash) error {
 
 // Fill writes an object to an empty file. It clones the object where the file system can do that.
 func (o *Store) Fill(to *os.File, h Hash) error {
-	_, small, err := o.packs.find(h)
+	in, at, err := o.find(h)
 	if err != nil {
 		return err
 	}
-	if small {
-		return o.WriteTo(to, h)
+	c := o.Coder()
+	defer o.Release(c)
+	if in != nil {
+		return o.writePacked(c, to, h, in, at)
 	}
 	file, size, err := o.open(h)
 	if err != nil {
@@ -120,15 +143,13 @@ func (o *Store) Fill(to *os.File, h Hash) error {
 	}
 	defer file.Close()
 	if unix.IoctlFileClone(int(to.Fd()), int(file.Fd())) == nil {
-		return o.compare(to, size, h)
+		return compare(c, to, size, h)
 	}
-	return o.WriteTo(to, h)
+	return o.writeLarge(c, to, h)
 }
 
 // compare returns an error unless the first size bytes of a file have this hash.
-func (o *Store) compare(file *os.File, size int64, h Hash) error {
-	c := o.Coder()
-	defer o.Release(c)
+func compare(c *Coder, file *os.File, size int64, h Hash) error {
 	sum := NewSum()
 	if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, size), c.Buffer(CopySize)); err != nil {
 		return err

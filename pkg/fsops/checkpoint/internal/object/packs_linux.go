@@ -76,9 +76,13 @@ type packs struct {
 	next   uint64  // the number of the next pack
 	open   int     // how many of all are open for reading
 	idle   []*pack // that are being written, but by nobody just now
-	// wholeFiles are the objects with files of their own that were compared with their hashes as they arrived. They are
-	// here since they are forgotten with the packs.
-	wholeFiles map[Hash]struct{}
+}
+
+// place gives the packs other paths of the same directories.
+func (p *packs) place(dir, tmp string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dir, p.tmp = dir, tmp
 }
 
 // use keeps what is known of the packs until done is called.
@@ -105,7 +109,7 @@ func (p *packs) forget() {
 			_ = os.Remove(p.tempPath(k))
 		}
 	}
-	p.loaded, p.all, p.places, p.idle, p.open, p.wholeFiles = false, nil, nil, nil, 0, nil
+	p.loaded, p.all, p.places, p.idle, p.open = false, nil, nil, nil, 0
 }
 
 // load reads what is in the packs, if that is not known. Files that are no packs count for nothing. The caller holds p.mu.
@@ -160,6 +164,9 @@ func packName(number uint64) string { return fmt.Sprintf("%016x", number) }
 // numbers returns the numbers of the packs, in order.
 func (p *packs) numbers() (list []uint64, err error) {
 	names, err := NamesIn(p.dir, maxPacks)
+	if errors.Is(err, fs.ErrNotExist) { // see Dirs
+		return nil, nil
+	}
 	for _, name := range names {
 		if n, err := strconv.ParseUint(name, 16, 63); err == nil && packName(n) == name && n < maxNumber {
 			list = append(list, n)
@@ -229,24 +236,6 @@ func (p *packs) believe(h Hash, at place) {
 		at.whole = true
 		p.places[h] = at
 	}
-}
-
-// believeFile notes that the file of an object was whole when it arrived.
-func (p *packs) believeFile(h Hash) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.wholeFiles == nil {
-		p.wholeFiles = map[Hash]struct{}{}
-	}
-	p.wholeFiles[h] = struct{}{}
-}
-
-// believesFile reports whether the file of an object was whole when it arrived.
-func (p *packs) believesFile(h Hash) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ok := p.wholeFiles[h]
-	return ok
 }
 
 // read reads what is stored at a place into buf, and returns it. No object takes more than MaxDir, so a list that says

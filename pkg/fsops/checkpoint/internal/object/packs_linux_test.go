@@ -21,12 +21,15 @@ import (
 // openStore returns the store in a directory, in use until the test ends.
 func openStore(t testing.TB, dir string) *Store {
 	t.Helper()
-	for _, name := range []string{"objects", "packs", "tmp"} {
+	for _, name := range []string{"objects", "packs", "unverified", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o := New(filepath.Join(dir, "objects"), filepath.Join(dir, "packs"), filepath.Join(dir, "tmp"))
+	o := New(Dirs{
+		Large: filepath.Join(dir, "objects"), Packs: filepath.Join(dir, "packs"),
+		Unverified: filepath.Join(dir, "unverified"), Temporary: filepath.Join(dir, "tmp"),
+	})
 	t.Cleanup(o.Use())
 	return o
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -122,9 +123,10 @@ func (p *packs) keep(keep func(Hash) bool) ([]contents, error) {
 // removeOthers removes what is among the packs, and is none.
 func (p *packs) removeOthers() error {
 	names, err := NamesIn(p.dir, maxPacks)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	err = nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := make(map[string]bool, len(p.all))

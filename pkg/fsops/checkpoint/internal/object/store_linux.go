@@ -21,6 +21,8 @@ type Store struct {
 	dir   string // of the objects that have files of their own
 	tmp   string
 	packs packs
+	// unverified are the packs with what was not compared with its hash when it was put: see PutUnverified.
+	unverified packs
 	// used counts the bytes of all objects; checked is what it was when take last looked whether there is room.
 	used, checked atomic.Int64
 	// counted says that used has been counted.
@@ -46,10 +48,15 @@ const (
 	CopySize = 256 << 10
 )
 
-// New returns the store whose large objects are in one directory, and its packs in another. Files that become one or the
-// other are in tmp. All three are on one file system.
-func New(large, packed, tmp string) *Store {
-	return &Store{dir: large, tmp: tmp, packs: packs{dir: packed, tmp: tmp, full: packSize}}
+// Dirs are the paths of a store's directories: of the large objects, of the packs, of those with unverified objects, and of the
+// files that become one or the other. All are on one file system. Where that of unverified objects is missing, there are none.
+type Dirs struct{ Large, Packs, Unverified, Temporary string }
+
+// New returns the store with these directories.
+func New(d Dirs) *Store {
+	o := &Store{packs: packs{full: packSize}, unverified: packs{full: packSize}}
+	o.Place(d)
+	return o
 }
 
 // HashOnly returns a store that keeps nothing of what is put into it. It tells the hashes.
@@ -57,21 +64,26 @@ func HashOnly() *Store { return &Store{hashOnly: true} }
 
 // Overlay returns a store that has the objects of this one, and in memory the directories that are put into it. It writes nothing.
 func (o *Store) Overlay() *Store {
-	over := New(o.dir, o.packs.dir, o.tmp)
+	over := New(Dirs{Large: o.dir, Packs: o.packs.dir, Unverified: o.unverified.dir, Temporary: o.tmp})
 	over.hashOnly, over.trees = true, map[Hash][]byte{}
 	return over
 }
 
 // Place gives the store other paths of the same directories. Nobody else may use it meanwhile.
-func (o *Store) Place(large, packed, tmp string) {
-	o.dir, o.tmp = large, tmp
-	o.packs.mu.Lock()
-	defer o.packs.mu.Unlock()
-	o.packs.dir, o.packs.tmp = packed, tmp
+func (o *Store) Place(d Dirs) {
+	o.dir, o.tmp = d.Large, d.Temporary
+	o.packs.place(d.Packs, d.Temporary)
+	o.unverified.place(d.Unverified, d.Temporary)
 }
 
 // Use keeps in memory where the objects in packs are until done is called. What was put and not sealed is lost then.
-func (o *Store) Use() (done func()) { return o.packs.use() }
+func (o *Store) Use() (done func()) {
+	packs, unverified := o.packs.use(), o.unverified.use()
+	return func() {
+		packs()
+		unverified()
+	}
+}
 
 // Coder returns a coder for one goroutine, until it is released.
 func (o *Store) Coder() *Coder {
@@ -109,7 +121,7 @@ func (o *Store) hasPacked(h Hash) (bool, error) {
 	}
 	c := o.Coder()
 	defer o.Release(c)
-	_, err = o.unpack(c, h, at, MaxDir)
+	_, err = o.unpack(c, h, &o.packs, at, MaxDir)
 	if errors.Is(err, ErrCorrupt) {
 		return false, nil
 	}
@@ -133,7 +145,7 @@ func (o *Store) Put(content []byte) (Hash, error) {
 }
 
 // Seal makes what was put part of the store, also for processes to come. Nobody may put objects meanwhile.
-func (o *Store) Seal() error { return o.packs.sealAll() }
+func (o *Store) Seal() error { return errors.Join(o.packs.sealAll(), o.unverified.sealAll()) }
 
 // roomStep is how much is written until the room is looked at again.
 const roomStep = 4 << 20
@@ -187,12 +199,12 @@ func missing(h Hash, err error) error {
 // Read returns an object that has up to limit bytes. The content is the coder's, until it reads
 // another one. An object that is missing, longer, or not what its hash says is [ErrCorrupt].
 func (o *Store) Read(c *Coder, h Hash, limit int64) ([]byte, error) {
-	at, ok, err := o.packs.find(h)
+	in, at, err := o.find(h)
 	if err != nil {
 		return nil, err
 	}
-	if ok {
-		return o.unpack(c, h, at, limit)
+	if in != nil {
+		return o.unpack(c, h, in, at, limit)
 	}
 	file, size, err := o.open(h)
 	if err != nil {
@@ -226,12 +238,17 @@ func (o *Store) ReadDir(c *Coder, h Hash) ([]byte, error) {
 	return o.Read(c, h, MaxDir)
 }
 
-// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt]. With believed, it does not read
-// one that was compared with its hash since [Store.Use].
-func (o *Store) Check(h Hash, believed bool) error {
-	at, packed, err := o.packs.find(h)
-	if err != nil || believed && (packed && at.whole || !packed && o.packs.believesFile(h)) {
-		return err
+// Check reads an object. One that is missing or not what its hash says is [ErrCorrupt].
+func (o *Store) Check(h Hash) error { return o.WriteTo(io.Discard, h) }
+
+// CheckThere returns an error unless there is something to read of an object. One that is missing is [ErrCorrupt].
+func (o *Store) CheckThere(h Hash) error {
+	ok, err := o.hasPacked(h)
+	if err == nil && !ok {
+		ok, err = o.HasUnverified(h)
 	}
-	return o.WriteTo(io.Discard, h)
+	if err == nil && !ok && !o.hasLarge(h) {
+		err = missing(h, fs.ErrNotExist)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 )
@@ -17,6 +18,12 @@ func (o *Store) Sweep(ctx context.Context, keep func(Hash) bool) error {
 	})
 	if err == nil {
 		err = o.packs.sweep(ctx, keep)
+	}
+	if err == nil {
+		err = o.unverified.sweep(ctx, func(h Hash) bool {
+			_, stored, err := o.packs.find(h)
+			return keep(h) && (err != nil || !stored)
+		})
 	}
 	if err != nil {
 		return err
@@ -41,6 +48,8 @@ func (o *Store) Count() error {
 		return nil
 	}
 	used, err := o.packs.total()
+	unverified, unverifiedErr := o.unverified.total()
+	used, err = used+unverified, errors.Join(err, unverifiedErr)
 	if err == nil {
 		err = o.eachLarge(func(path string) error {
 			info, err := os.Lstat(path)

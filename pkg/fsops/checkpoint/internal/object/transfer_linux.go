@@ -22,11 +22,15 @@ func (o *Store) DirText(h Hash) ([]byte, error) {
 // OpenToSend opens an object, and tells how many bytes it has to send, and how they are encoded. Those of a small one are
 // the coder's, until it reads another one.
 func (o *Store) OpenToSend(c *Coder, h Hash) (r io.ReadCloser, size int64, how Encoding, err error) {
-	at, small, err := o.packs.find(h)
+	in, at, err := o.find(h)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	if small {
+	if in == &o.unverified {
+		text, err := o.Read(c, h, WholeSize)
+		return io.NopCloser(bytes.NewReader(text)), int64(len(text)), Raw, err
+	}
+	if in != nil {
 		text, how, err := o.packed(c, at)
 		return io.NopCloser(bytes.NewReader(text)), int64(len(text)), how, err
 	}
@@ -48,9 +52,6 @@ func (o *Store) packed(c *Coder, at place) (text []byte, how Encoding, err error
 
 // PutPacked stores an object of up to limit bytes, as OpenToSend has it, if it is what its hash says. Else the error is ErrCorrupt.
 func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int64) error {
-	if ok, err := o.hasPacked(h); ok || err != nil {
-		return err
-	}
 	content, err := c.Decode(h, text, how, limit)
 	if err != nil {
 		return err
@@ -58,9 +59,9 @@ func (o *Store) PutPacked(c *Coder, h Hash, text []byte, how Encoding, limit int
 	if len(content) < storedWorthwhile { // as Put stores it
 		text, how = content, Raw
 	}
-	size, err := o.packs.add(h, true, func(b []byte) ([]byte, Encoding) { return append(b, text...), how })
-	if err == nil {
-		err = o.take(size)
+	at, ok, err := o.packs.find(h)
+	if err == nil && !(ok && at.whole) { // one that is there may be damaged
+		err = o.add(&o.packs, h, true, text, how)
 	}
 	return err
 }
@@ -115,9 +116,5 @@ func (in *Incoming) Commit(h Hash) error {
 		in.Discard()
 		return err
 	}
-	if err := in.o.publish(in.path(), h, in.size); err != nil {
-		return err
-	}
-	in.o.packs.believeFile(h)
-	return nil
+	return in.o.publish(in.path(), h, in.size)
 }

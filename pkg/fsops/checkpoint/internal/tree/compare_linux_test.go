@@ -16,7 +16,7 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := object.New(dir, dir, filepath.Join(dir, "tmp"))
+	o := object.New(object.Dirs{Large: dir, Packs: dir, Unverified: filepath.Join(dir, "unverified"), Temporary: filepath.Join(dir, "tmp")})
 	defer o.Use()()
 	var h object.Hash
 	var entries Entries

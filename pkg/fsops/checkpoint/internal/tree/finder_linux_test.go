@@ -14,12 +14,14 @@ import (
 func TestFinderReadsADirectoryOnce(t *testing.T) {
 	dir := t.TempDir()
 	packed := filepath.Join(dir, "packs")
-	for _, name := range []string{"large", "packs", "tmp"} {
+	for _, name := range []string{"large", "packs", "unverified", "tmp"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o := object.New(filepath.Join(dir, "large"), packed, filepath.Join(dir, "tmp"))
+	o := object.New(object.Dirs{
+		Large: filepath.Join(dir, "large"), Packs: packed, Unverified: filepath.Join(dir, "unverified"), Temporary: filepath.Join(dir, "tmp"),
+	})
 	put := func(entries Entries) object.Hash {
 		h, err := o.Put(entries.Encode(nil))
 		if err != nil {

@@ -73,14 +73,14 @@ func (w *Walk) Dirs() iter.Seq[object.Hash] { return maps.Keys(w.trees) }
 func (w *Walk) Contents() iter.Seq[object.Hash] { return maps.Keys(w.files) }
 
 // Next returns an object that it has not returned before. If it is a directory, its text is to be given to Take.
-func (w *Walk) Next() (h object.Hash, isTree bool) {
+func (w *Walk) Next() (h object.Hash, isDir bool) {
 	from := &w.todoFiles
-	if isTree = len(w.todoTrees) > 0; isTree {
+	if isDir = len(w.todoTrees) > 0; isDir {
 		from = &w.todoTrees
 	}
 	h = (*from)[0]
 	*from = (*from)[1:]
-	return h, isTree
+	return h, isDir
 }
 
 // read reports whether the text of a directory was taken.
