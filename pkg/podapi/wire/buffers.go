@@ -5,20 +5,21 @@ import (
 
 	"google.golang.org/grpc/mem"
 
+	"github.com/podagent/podagent/pkg/fsops/checkpoint"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// BufferPool returns the buffers of both ends, for frames of HTTP/2 and messages of
-// content. gRPC's own pool clears each buffer that it hands out, which costs as
+// BufferPool returns the buffers of both ends, for frames of HTTP/2 and
+// messages. gRPC's own pool clears each buffer that it hands out, which costs as
 // much as another copy of all data. These buffers keep their old content: their
 // users, gRPC and [Codec], overwrite all of it first.
 func BufferPool() mem.BufferPool { return buffers }
 
 // buffers has the sizes that are needed: for small contents, for the data of connections, which come in the
-// sizes of [pb.NewDialBuffer], for a message of output, and for a message of content.
+// sizes of [pb.NewDialBuffer], for a message of output, of content, and of parts of a checkpoint's objects.
 var buffers = newBufferPool(
 	4<<10, pb.LeastDialWindow+chunkHeader, pb.DialFrame+chunkHeader, pb.FirstDialWindow+chunkHeader,
-	outputChunk+outputHeader, ChunkSize+chunkHeader,
+	outputChunk+outputHeader, ChunkSize+chunkHeader, checkpoint.PartSize+partsHeader,
 )
 
 // bufferPool keeps buffers of some sizes, in order. It does not keep larger ones.

@@ -5,6 +5,7 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	protobuf "google.golang.org/protobuf/proto"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -14,7 +15,8 @@ import (
 // two copies, the first into a buffer four times as large.
 //
 // A received chunk is valid until its message receives another one. The data of a
-// process's output belongs to the receiver; see [Recycle].
+// process's output belongs to the receiver; see [Recycle]. The parts of a checkpoint's objects share
+// one copy: whoever keeps a part keeps all of the message.
 func Codec() encoding.CodecV2 {
 	return codec{CodecV2: encoding.GetCodecV2(proto.Name), pool: buffers}
 }
@@ -22,8 +24,10 @@ func Codec() encoding.CodecV2 {
 // chunkHeader is room for the tag and the length before a chunk.
 const chunkHeader = 16
 
-// chunkTag is the tag of the field that holds a chunk.
-var chunkTag = protowire.AppendTag(nil, 1, protowire.BytesType)
+// chunkField holds a chunk, and chunkTag is its tag.
+const chunkField protowire.Number = 1
+
+var chunkTag = protowire.AppendTag(nil, chunkField, protowire.BytesType)
 
 type codec struct {
 	encoding.CodecV2
@@ -38,7 +42,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	m, ok := v.(pb.Content)
 	if !ok || m.Chunk() == nil {
-		return c.CodecV2.Marshal(v)
+		return c.marshal(v)
 	}
 	chunk := *m.Chunk()
 	buffer := c.pool.Get(len(chunk) + chunkHeader)
@@ -47,15 +51,50 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(buffer, c.pool)}, nil
 }
 
+// marshal encodes a message as protobuf does, into a buffer of the pool: the stock codec's pool clears each buffer. For a
+// small message that takes no pool.
+func (c codec) marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(protobuf.Message)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	size := protobuf.Size(m)
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		return c.CodecV2.Marshal(v)
+	}
+	buffer := c.pool.Get(size)
+	b, err := protobuf.MarshalOptions{UseCachedSize: true}.MarshalAppend((*buffer)[:0], m)
+	if err != nil {
+		return nil, err
+	}
+	*buffer = b
+	return mem.BufferSlice{mem.NewBuffer(buffer, c.pool)}, nil
+}
+
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if r, ok := v.(*pb.ExecResponse); ok && unmarshalOutput(data, r) {
-		return nil
+	switch r := v.(type) {
+	case *pb.ExecResponse:
+		if unmarshalOutput(data, r) {
+			return nil
+		}
+	case *pb.ExportCheckpointResponse:
+		if parts := unmarshalParts(data, exportPartsField); parts != nil {
+			r.Reset()
+			r.Kind = &pb.ExportCheckpointResponse_Parts{Parts: parts}
+			return nil
+		}
+	case *pb.ImportCheckpointRequest:
+		if parts := unmarshalParts(data, importPartsField); parts != nil {
+			r.Reset()
+			r.Kind = &pb.ImportCheckpointRequest_Parts{Parts: parts}
+			return nil
+		}
 	}
 	m, ok := v.(pb.Content)
 	if !ok {
 		return c.unmarshal(data, v)
 	}
-	skip, ok := chunkAt(data)
+	skip, ok := bytesAt(data, chunkField)
 	if !ok {
 		return c.unmarshal(data, v)
 	}
@@ -64,11 +103,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// chunkAt returns where the chunk begins in a message that has only a chunk.
-func chunkAt(data mem.BufferSlice) (int, bool) {
+// bytesAt returns where the bytes of a field begin in a message that has only these.
+func bytesAt(data mem.BufferSlice, field protowire.Number) (int, bool) {
 	head := appendFirst(make([]byte, 0, chunkHeader), data)
-	field, kind, n := protowire.ConsumeTag(head)
-	if n < 0 || field != 1 || kind != protowire.BytesType {
+	number, kind, n := protowire.ConsumeTag(head)
+	if n < 0 || number != field || kind != protowire.BytesType {
 		return 0, false
 	}
 	size, m := protowire.ConsumeVarint(head[n:])

@@ -113,14 +113,19 @@ func FuzzCodec(f *testing.F) {
 		f.Add(wire[:len(wire)-1], 5)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, size int) {
-		got, want := &pb.WriteRequest{}, &pb.WriteRequest{}
-		gotErr := Codec().Unmarshal(split(wire, max(size, 1)), got)
-		wantErr := protobuf.Unmarshal(wire, want)
-		if (gotErr == nil) != (wantErr == nil) {
-			t.Fatalf("%x: %v, want %v", wire, gotErr, wantErr)
-		}
-		if wantErr == nil && !protobuf.Equal(got, want) {
-			t.Errorf("%x: %v, want %v", wire, got, want)
-		}
+		wantAsStock(t, wire, size, &pb.WriteRequest{}, &pb.WriteRequest{})
 	})
+}
+
+// wantAsStock expects that both codecs make the same of a text, in pieces of a size, and of two empty messages.
+func wantAsStock(t *testing.T, wire []byte, size int, got, want protobuf.Message) {
+	t.Helper()
+	gotErr := Codec().Unmarshal(split(wire, max(size, 1)), got)
+	wantErr := protobuf.Unmarshal(wire, want)
+	if (gotErr == nil) != (wantErr == nil) {
+		t.Fatalf("%.80x: %v, want %v", wire, gotErr, wantErr)
+	}
+	if wantErr == nil && !protobuf.Equal(got, want) {
+		t.Errorf("%.80x: %.80v, want %.80v", wire, got, want)
+	}
 }

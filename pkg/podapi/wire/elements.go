@@ -6,32 +6,29 @@ import (
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
+	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unmarshal decodes a message, unless it is an answer of more than maxElements fields.
+// unmarshal decodes a message, unless an agent sent it and it has more than maxElements fields, which is an error.
 func (c codec) unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(proto.Message)
-	if !ok || data.Len() <= 2*maxElements { // a field takes two bytes at least
-		return c.CodecV2.Unmarshal(data, v)
-	}
-	descriptor := m.ProtoReflect().Descriptor()
-	if !isAnswer(descriptor) {
-		return c.CodecV2.Unmarshal(data, v)
-	}
+	// In one buffer of this pool: the stock codec would take one from its own, which clears it.
 	whole := data.MaterializeToBuffer(c.pool)
 	defer whole.Free()
-	if !FewElements(whole.ReadOnlyData(), descriptor, maxElements) {
-		return fmt.Errorf("%s of %d bytes has more than %d fields", descriptor.Name(), data.Len(), maxElements)
+	if m, ok := v.(protobuf.Message); ok && whole.Len() > 2*maxElements { // a field takes two bytes at least
+		d := m.ProtoReflect().Descriptor()
+		if isFromAgent(d) && !FewElements(whole.ReadOnlyData(), d, maxElements) {
+			return fmt.Errorf("%s of %d bytes has more than %d fields", d.Name(), whole.Len(), maxElements)
+		}
 	}
 	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
 }
 
-// isAnswer reports whether messages of this type come from an agent.
-func isAnswer(d protoreflect.MessageDescriptor) bool {
+// isFromAgent reports whether messages of this type carry what an agent has sent: its answers, and those of its exports that
+// are handed on to another agent's import.
+func isFromAgent(d protoreflect.MessageDescriptor) bool {
 	name := string(d.Name())
-	return strings.HasSuffix(name, "Response") || strings.HasSuffix(name, "Reply")
+	return strings.HasSuffix(name, "Response") || strings.HasSuffix(name, "Reply") || name == "ImportCheckpointRequest"
 }
 
 // FewElements reports whether an encoded message has no more than this many fields, with those of its

@@ -15,7 +15,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-func TestAnswersOfManyPartsAreRefusedAndRequestsAreNot(t *testing.T) {
+func TestWhatAgentsSendInManyPartsIsRefusedAndRequestsAreNot(t *testing.T) {
 	texts := func(n int) [][]byte { return make([][]byte, n) }
 	matches := func(n int) *pb.GlobResponse {
 		batch := &pb.GlobBatch{}
@@ -23,6 +23,10 @@ func TestAnswersOfManyPartsAreRefusedAndRequestsAreNot(t *testing.T) {
 			batch.Matches = append(batch.Matches, &pb.GlobMatch{})
 		}
 		return &pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: batch}}
+	}
+	parts := &pb.ImportCheckpointRequest{Kind: &pb.ImportCheckpointRequest_Parts{Parts: &pb.CheckpointParts{}}}
+	for range 1 << 20 {
+		parts.GetParts().Parts = append(parts.GetParts().Parts, &pb.CheckpointPart{})
 	}
 	large := &pb.EditResponse{Diff: bytes.Repeat([]byte("\x0a\x00"), 1<<20)} // looks like a million fields
 	for name, test := range map[string]struct {
@@ -34,6 +38,7 @@ func TestAnswersOfManyPartsAreRefusedAndRequestsAreNot(t *testing.T) {
 		"a million":         {matches(1 << 20), &pb.GlobResponse{}, true},
 		"a long text":       {large, &pb.EditResponse{}, false},
 		"a list of texts":   {&pb.InfoResponse{Capabilities: make([]string, 1<<20)}, &pb.InfoResponse{}, true},
+		"an import":         {parts, &pb.ImportCheckpointRequest{}, true},
 		"arguments":         {&pb.ExecRequest{Kind: &pb.ExecRequest_Start{Start: &pb.ExecStart{Argv: texts(1 << 20)}}}, &pb.ExecRequest{}, false},
 	} {
 		data, err := proto.Marshal(test.message)

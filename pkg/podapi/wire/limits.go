@@ -37,7 +37,7 @@ const (
 	// ReadBuffer is how much HTTP/2 both ends read at once from a connection
 	// without TLS: several frames.
 	ReadBuffer = 64 << 10
-	// maxElements bounds the fields of an answer, those of its parts included. An
+	// maxElements bounds the fields of what an agent sends, those of its parts included. An
 	// empty part takes two bytes in the message, and a hundred times as much in
 	// memory. An agent's largest batch has some ten thousand.
 	maxElements = 64 << 10
