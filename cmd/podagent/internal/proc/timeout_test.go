@@ -101,11 +101,11 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 
 func TestSignalReachesTheGroupAndProcessesThatLeftIt(t *testing.T) {
 	m := newManager(t)
-	ready, done := fifo(t), fifo(t)
+	child, ready, done := fifo(t), fifo(t), fifo(t)
 	spec := shell(t, `
-		setsid sh -c 'trap "echo child > $DONE; exit" USR1; echo > $READY; while :; do sleep 0.01; done' &
-		trap "wait; exit 6" USR1; wait`)
-	spec.Env = append(spec.Env, "READY="+ready, "DONE="+done)
+		setsid sh -c 'trap "echo child > $DONE; exit" USR1; echo > $CHILD; while :; do sleep 0.01; done' &
+		trap "wait; exit 6" USR1; read -r up < $CHILD; echo > $READY; wait`)
+	spec.Env = append(spec.Env, "CHILD="+child, "READY="+ready, "DONE="+done)
 	p := start(t, m, spec)
 	receive(t, ready)
 	if err := p.Signal(syscall.SIGUSR1); err != nil {
