@@ -188,6 +188,7 @@ func TestPageOfASandboxStaysInIt(t *testing.T) {
 	b := newBrowsed(t)
 	var toVictim []string
 	report, end := make(chan map[string]string, 1), make(chan bool)
+	ends := sync.OnceFunc(func() { close(end) }) // browsers may ask again
 	mallory := b.open("mallory", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/report":
@@ -211,7 +212,7 @@ func TestPageOfASandboxStaysInIt(t *testing.T) {
 	first := b.open("victim", func(w http.ResponseWriter, r *http.Request) {
 		b.note(&toVictim, r)
 		if r.URL.Path == "/end" {
-			close(end)
+			ends()
 		}
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		b.lead(w, mallory)

@@ -89,11 +89,9 @@ func (f *followed) end(kind string) {
 	}
 }
 
-// rest follows the command at another gateway, to its end.
-func (f *followed) rest(d *door, before func()) {
+// rest follows the command at another gateway from where it ended here, to its end.
+func (f *followed) rest(d *door) {
 	f.Helper()
-	f.end("reconnect")
-	before()
 	path := fmt.Sprintf("%s/processes/%s/output?follow=true&stdout_offset=%d&stderr_offset=%d", job, f.last.ExecID, *f.last.StdoutOffset, *f.last.StderrOffset)
 	more := d.follow(d.begin("GET", path, ""))
 	more.end("exit")
@@ -122,8 +120,12 @@ func TestOutputGoesOnAtAnotherGateway(t *testing.T) {
 	all["that is read"] = d.follow(d.begin("GET", strings.Replace(started, "~", job, 1)+"/output?follow=true", ""))
 	all["that is read"].until("begun\n")
 	end := d.leave()
+	for _, f := range all {
+		f.end("reconnect")
+	}
+	next.send("a", "PUT", job+"/files?path=go", "")
 	for name, f := range all {
-		f.rest(next, func() { next.send("a", "PUT", job+"/files?path=go", "") })
+		f.rest(next)
 		text := strings.Replace(f.out, "begun\n", "", 1)
 		if text != "held back \u00e9\ninput" && text != "held back \u00e9\ninput\n" {
 			t.Errorf("a command %s has written %q", name, f.out)

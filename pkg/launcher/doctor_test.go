@@ -116,7 +116,7 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 		{"no credentials", check(anonymous, nothing), "API server", "pod is admitted"},
 		{"no namespace", check(nowhere, nothing), "namespace", "pod is admitted"},
 		{"no node", check(c.Launcher(), func(s *launcher.Spec) { s.Pod.Resources = requesting("cpu", "1000") }), "pod has a node", "container runs"},
-		{"no way", check(cut, func(s *launcher.Spec) { s.Take.ReadyTimeout = 40 * time.Second }), "address to the agent", "command through the agent"},
+		{"no way", check(cut, func(s *launcher.Spec) { s.Take.ReadyTimeout = 90 * time.Second }), "address to the agent", "command through the agent"},
 		{"no such option", check(c.Launcher(), func(s *launcher.Spec) { s.Pod.Profile = "none" }), "pod is admitted", "pod is removed"},
 	} {
 		if tt.got[tt.fails] != launcher.Failed || tt.got[tt.skipped] != launcher.NotChecked {

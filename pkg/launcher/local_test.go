@@ -34,17 +34,22 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.San
 // signalAgent signals the agent of a sandbox, which is the parent of its commands.
 func signalAgent(t *testing.T, s *launcher.Sandbox, sig syscall.Signal) {
 	t.Helper()
+	if err := syscall.Kill(agentOf(t, s), sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// agentOf returns the process id of a local sandbox's agent.
+func agentOf(t *testing.T, s *launcher.Sandbox) (pid int) {
+	t.Helper()
 	out, err := s.Shell(t.Context(), "echo $PPID").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pid int
 	if _, err := fmt.Sscan(string(out), &pid); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, sig); err != nil {
-		t.Fatal(err)
-	}
+	return pid
 }
 
 func TestLocalFiftyLaunchesOfOneIDEndInOneSandbox(t *testing.T) {
@@ -310,7 +315,7 @@ func TestLocalTerminateEndsCommandsWithALongEnvironment(t *testing.T) {
 func TestLocalAgentThatIsStoppedIsAnErrorOfOpenAndKilledByTerminate(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a"})
-	signalAgent(t, s, syscall.SIGSTOP)
+	launchertest.Stop(t, agentOf(t, s))
 	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open of a stopped agent: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,19 @@ func startBy(t *testing.T, l *launcher.Local, script string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "podagent")
 	text := fmt.Sprintf("#!/bin/sh -e\nexport agent=%q\n%s\n", l.Agent, script)
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+	writeProgram(t, program, []byte(text))
+	l.Agent = program
+}
+
+// writeProgram writes a program that is executed at once. No other goroutine starts a process meanwhile, which would have
+// the file open for writing until it executes its own program.
+func writeProgram(t *testing.T, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l.Agent = program
 }
 
 // inContainersDev runs the agent where /dev is like that of a container, whose device for terminals is a link,

@@ -80,9 +80,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program): sys.exit("no filter")
 os.execv(%q, sys.argv)
 `, steps, agent)
-	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, []byte(text))
 }
 
 // What others use up, such as namespaces or processes, is there again later. It makes no sandbox a weaker one.

@@ -3,7 +3,6 @@ package launcher_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,9 +16,7 @@ func TestAgentOfBeforeCheckpointsStarts(t *testing.T) {
 	l := launchertest.Local(t)
 	older := filepath.Join(t.TempDir(), "podagent")
 	script := fmt.Sprintf("#!/bin/sh\ncase \" $* \" in *' --checkpoints'*) echo 'flag provided but not defined' >&2; exit 2;; esac\nunset PODAGENT_CHECKPOINTS\nexec %q \"$@\"\n", l.Agent)
-	if err := os.WriteFile(older, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, older, []byte(script))
 	l.Agent = older
 	s := launch(t, l, launcher.Spec{ID: "a"})
 	if out, err := s.Shell(t.Context(), "echo $PODAGENT_CHECKPOINTS.").Output(); err != nil || string(out) != ".\n" {

@@ -136,21 +136,17 @@ func stageFor(t *testing.T, user int) string {
 	}
 	for name, from := range copied {
 		data, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), data, 0o755)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		writeProgram(t, filepath.Join(dir, name), data)
 	}
 	for _, name := range []string{"bin", "tmp", "work"} {
 		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), os.Chown(filepath.Join(dir, name), user, user)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "bin/git"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(dir, "bin/git"), []byte("#!/bin/sh\nexit 1\n"))
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, user, user)); err != nil {
 		t.Fatal(err)
 	}

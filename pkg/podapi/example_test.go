@@ -55,7 +55,7 @@ func ExampleExitError() {
 	defer s.Close()
 
 	cmd := s.Shell(ctx, "echo working; sleep 60")
-	cmd.Timeout = 2 * time.Second
+	cmd.Timeout = 10 * time.Second
 	out, err := cmd.Output()
 	var exit *podapi.ExitError
 	if errors.As(err, &exit) {

@@ -77,9 +77,9 @@ func silences() map[string]answer {
 }
 
 func TestToolsSurviveALyingAgent(t *testing.T) {
-	lieToTools(t, toolLies(), hung)
+	lieToTools(t, toolLies(), lieTimeout)
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {
-		lieToTools(t, longToolLies(), podapi.DefaultResumeTimeout+hung)
+		lieToTools(t, longToolLies(), podapi.DefaultResumeTimeout+lieTimeout)
 	}
 }
 

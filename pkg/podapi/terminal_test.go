@@ -31,7 +31,9 @@ func TestTerminalTakesInputAndIsResizedAlsoDuringACut(t *testing.T) {
 		stty -echo; last=$(stty size); echo $last; echo to stderr >&2
 		while :; do
 			size=$(stty size); [ "$size" = "$last" ] || echo $size; last=$size
-			read -r -t 0.1 line; case $line in "") ;; end) exit 6;; *) echo "got $line";; esac
+			read -r -t 0.1 line || { part=$part$line; continue; } # it may return within a line
+			line=$part$line part=
+			case $line in "") ;; end) exit 6;; *) echo "got $line";; esac
 		done`)
 	cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
 	in, out := startPiped(t, cmd)
@@ -91,7 +93,9 @@ func TestAttachToAScreenBeginsAtItsLastClear(t *testing.T) {
 	w := newCable(t)
 	c := w.client(t)
 	cmd := c.Shell(t.Context(), `stty -echo; trap 'stty size' WINCH
-		seq 1000; printf '\033[2Jdrawn\n'; while :; do read -r -t 0.1 line && echo "got $line"; done`)
+		seq 1000; printf '\033[2Jdrawn\n'; while :; do
+			if read -r -t 0.1 line; then echo "got $part$line"; part=; else part=$part$line; fi # it may return within a line
+		done`)
 	cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
 	in, err := cmd.StdinPipe()
 	if err != nil {

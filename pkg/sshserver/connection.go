@@ -118,7 +118,7 @@ func (c *connection) enter() (leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.ends:
+	case c.ends || c.server.Closing != nil && c.server.Closing.Err() != nil: // closing may not have run yet
 		return nil, errors.New("this server ends: connect again")
 	case c.channels >= maxChannels:
 		return nil, fmt.Errorf("a connection has at most %d channels", maxChannels)

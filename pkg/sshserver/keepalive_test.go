@@ -74,7 +74,8 @@ func (p *place) keptAlive(t *testing.T, k sshserver.KeepAlive) (*ssh.Client, *mu
 func TestASilentClientIsEndedByKeepAlives(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	client, conn, _, served := p.keptAlive(t, sshserver.KeepAlive{Period: time.Millisecond, Patience: time.Second})
+	client, conn, requests, served := p.keptAlive(t, sshserver.KeepAlive{Period: time.Millisecond, Patience: 5 * time.Second})
+	go ssh.DiscardRequests(requests) // which answers them, until the client is mute
 	s := open(t, client)
 	out, err := s.StdoutPipe()
 	if err == nil {
@@ -94,7 +95,7 @@ func TestASilentClientIsEndedByKeepAlives(t *testing.T) {
 func TestAQuietClientThatAnswersStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	const period, patience = 20 * time.Millisecond, 2 * time.Second
+	const period, patience = 50 * time.Millisecond, 10 * time.Second
 	client, _, requests, served := p.keptAlive(t, sshserver.KeepAlive{Period: period, Patience: patience})
 	for range 2 * patience / period {
 		select {

@@ -49,7 +49,7 @@ func TestASilentClientOfThePortIsEndedByKeepAlives(t *testing.T) {
 // The client answers for longer than it may take for one answer.
 func TestAQuietClientOfThePortThatAnswersStays(t *testing.T) {
 	t.Parallel()
-	const period, patience = 20 * time.Millisecond, 2 * time.Second
+	const period, patience = 50 * time.Millisecond, 10 * time.Second
 	d := newDoorWith(t, func(p *sshport.Port) { p.KeepAlive(sshserver.KeepAlive{Period: period, Patience: patience}) })
 	client, requests := d.login()
 	for range 2 * patience / period {

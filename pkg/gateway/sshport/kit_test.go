@@ -158,7 +158,7 @@ func (d *door) options(k key) []string {
 // run runs a program, and returns its output, what it says, and its exit status.
 func (d *door) run(input, program string, args ...string) (out, said string, status int) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hung)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*hung) // it may copy a repository
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer

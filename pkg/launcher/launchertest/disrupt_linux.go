@@ -87,7 +87,33 @@ func (c *Cluster) KillAgents(t testing.TB, pods []corev1.Pod) (n int) {
 // longer answers.
 func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
 	t.Helper()
-	c.signalAgent(t, podUID, syscall.SIGSTOP)
+	Stop(t, c.AgentPID(t, podUID))
+}
+
+// Stop stops a process, and waits until none of its threads runs any more: some may go on after the signal is sent.
+func Stop(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); !isStopped(pid); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > disruptTimeout {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+}
+
+// isStopped reports whether no thread of a process runs.
+func isStopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		state := stat[bytes.LastIndexByte(stat, ')')+1:]
+		if err == nil && !bytes.HasPrefix(state, []byte(" T")) {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
 
 // DoomAgent makes the kernel kill the agent of a pod of an [OwnCluster] as readily as

@@ -170,8 +170,9 @@ func TestAPortIsListedOnceWithItsAddresses(t *testing.T) {
 	}
 	_, socket := serveTest(t, nil)
 	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
-	_, ports := serverIn(t, client, serverEnv+"=[::1]:0")
-	serverIn(t, client, fmt.Sprintf("%s=127.0.0.1:%d", serverEnv, ports[0]))
+	port := portFreeAtBoth(t)
+	serverIn(t, client, fmt.Sprintf("%s=[::1]:%d", serverEnv, port))
+	serverIn(t, client, fmt.Sprintf("%s=127.0.0.1:%d", serverEnv, port))
 	list, _, err := client.Ports(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v: %v", list, err)
@@ -180,6 +181,28 @@ func TestAPortIsListedOnceWithItsAddresses(t *testing.T) {
 	if !slices.Equal(list[0].Addresses, want) {
 		t.Errorf("it is at %v", list[0].Addresses)
 	}
+}
+
+// portFreeAtBoth returns a port that is free at the loopback addresses of IPv4 and IPv6.
+func portFreeAtBoth(t *testing.T) int {
+	t.Helper()
+	var last error
+	for range 100 {
+		six, err := net.Listen("tcp", "[::1]:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := six.Addr().(*net.TCPAddr).Port
+		four, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		six.Close()
+		if err == nil {
+			four.Close()
+			return port
+		}
+		last = err
+	}
+	t.Fatal(last)
+	return 0
 }
 
 func TestAListOfManyPortsIsCut(t *testing.T) {

@@ -115,11 +115,10 @@ print(a.accept()[0].recv(9).decode())'`, "hello"},
 	}
 }
 
-// resolving is how long resolvers wait for answers, which can't come: they ask twice, and wait
-// 5 s each time.
-const resolving = 10 * time.Second
+// waitLong has resolvers wait for answers, which can't come, for longer than until the test takes them for hung.
+const waitLong = "RES_OPTIONS=timeout:30 attempts:5"
 
-// Without the proxy programs say at once that they cannot leave.
+// Without the proxy programs say that they cannot leave, and do not wait.
 func TestProgramsFailFastWithinAFence(t *testing.T) {
 	fenced := startFenced(t, 1)
 	for name, test := range map[string]struct{ script, want string }{
@@ -138,8 +137,8 @@ func TestProgramsFailFastWithinAFence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := time.Now()
-			out, err := fencedScript(t, fenced, test.script)
-			if took := time.Since(begun); err == nil || !strings.Contains(out, test.want) || took > resolving {
+			out, err := fencedScript(t, fenced, test.script, waitLong)
+			if took := time.Since(begun); err == nil || !strings.Contains(out, test.want) || took > hung {
 				t.Errorf("after %v: %v, %s", took, err, out)
 			}
 		})

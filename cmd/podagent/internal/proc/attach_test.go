@@ -207,7 +207,7 @@ func TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom(t *testing.T) {
 // was sent but not received, while the process fills the journal.
 func TestCutLosesNoMoreThanAClientsWindow(t *testing.T) {
 	const window, size, taken = 16<<20 + 256<<10, 200_000_000, 60_000_000
-	m := newDiskManager(t)
+	m := newDiskManager(t, func(l *limits) { l.AttachGrace = hung })
 	p := start(t, m, shell(t, "head -c 200000000 /dev/zero"))
 	var at int64
 	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {

@@ -153,11 +153,26 @@ func TestBlurredMarkIsNoReasonToDieWithAnExecOfAnotherAgent(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
+// Agents give numbers out on their own, so two may give the same one.
+func TestExecOfAnotherAgentWithTheSameMarkLives(t *testing.T) {
+	m, other := newManager(t), newManager(t)
+	p := start(t, other, argv(t, "sleep", "300"))
+	m.proc.marks.last = p.mark - 1
+	q := start(t, m, argv(t, "sleep", "300"))
+	if q.mark != p.mark {
+		t.Fatalf("their marks are %d and %d", p.mark, q.mark)
+	}
+	if err := q.Signal(syscall.SIGKILL); err != nil || !isAlive(p.PID()) {
+		t.Errorf("%v; the other agent's is alive: %v", err, isAlive(p.PID()))
+	}
+}
+
 func TestStraysAreCountedAndEnd(t *testing.T) {
 	m := newAdopter(t)
 	step := m.proc.marks.step
 	m.proc.marks.step = 0 // without a mark, as when a privileged process removes its own
-	p, pid := startEscapee(t, m, escapees()["setsid env -i"])
+	p, pid := startEscapee(t, m, `mkfifo $F.left; setsid -f env -i sh -c "echo \$\$ > $F.left; exec /bin/sleep 300"
+		read -r pid < $F.left; echo $pid > $F`) // by then it has no parent of the exec
 	m.proc.marks.step = step
 	if count, atLarge, err := m.Strays(); count != 1 || atLarge != 1 || err != nil {
 		t.Errorf("there are %d strays, %d at large (%v)", count, atLarge, err)

@@ -134,7 +134,10 @@ func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
 }
 
 func TestProcessesAreTheKernelsFirstChoice(t *testing.T) {
-	r := run(t, newManager(t), shell(t, "sleep 0.05; cat /proc/self/oom_score_adj"))
+	gate := fifo(t)
+	p := start(t, newManager(t), shell(t, "read -r line < "+gate+"; cat /proc/self/oom_score_adj"))
+	send(t, gate) // the agent has set the score once the process is started
+	r := finish(t, p)
 	own, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func helperCommand(t *testing.T, name string, wrapper ...string) *exec.Cmd {
 	args := append(wrapper, os.Args[0])
 	cmd := exec.CommandContext(testContext(t), args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+name)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 30 * time.Second
 	return cmd
 }
 

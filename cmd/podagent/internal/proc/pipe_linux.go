@@ -202,6 +202,16 @@ func readRetry(fd int, b []byte) (int, error) {
 	}
 }
 
+// ended reports whether nothing waits in the pipe, and nobody can write to it any more.
+func (s *source) ended() bool {
+	fds := []unix.PollFd{{Events: unix.POLLIN}}
+	s.raw.Control(func(fd uintptr) {
+		fds[0].Fd = int32(fd)
+		unix.Poll(fds, 0)
+	})
+	return fds[0].Revents&(unix.POLLIN|unix.POLLHUP) == unix.POLLHUP
+}
+
 // pending is the number of bytes that wait in the pipe.
 //
 // The kernel moves what a process writes to a terminal to the terminal's reader a little

@@ -48,7 +48,7 @@ func (p *pump) run() {
 			return
 		}
 	}
-	p.finish(true)
+	p.finish(!p.source.ended()) // its time may be over before a busy machine let the pump see the end
 	p.source.file.SetReadDeadline(time.Time{})
 	for {
 		if err := p.source.read(p.chunks, func([]byte) {}); err != nil {

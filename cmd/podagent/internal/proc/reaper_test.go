@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,6 +192,7 @@ func helpTerm() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	m := newAlone()
+	m.lim.killGrace = hung
 	id, _ := uuid.NewV7()
 	script := `(env -i setsid sh -c 'trap "echo obeyed > $0; exit" TERM; echo; while :; do /bin/sleep 0.01; done' "$F" &)
 		trap "" TERM
@@ -209,10 +211,22 @@ func helpTerm() error {
 	}
 	fmt.Println("up")
 	<-ctx.Done()
-	m.Shutdown(context.Background())
+	m.Shutdown(untilWritten(os.Getenv("F")))
 	children, zombies, err := countChildren(m.proc)
 	fmt.Println(children - zombies)
 	return err
+}
+
+// untilWritten returns a context that ends when a line is in a file.
+func untilWritten(path string) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		for text, _ := os.ReadFile(path); !bytes.HasSuffix(text, []byte("\n")); text, _ = os.ReadFile(path) {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return ctx
 }
 
 func TestTermEndsAllBelowTheAgent(t *testing.T) {

@@ -20,7 +20,7 @@ type member struct {
 	start uint64
 	// lineage says which exec it belongs to, and without a mark exec does, the exec id in
 	// its environment. Both are empty for a process that is not below the agent, if the
-	// agent adopts orphans.
+	// agent adopts orphans. If it does not, exec also tells whole marks of other agents' execs apart.
 	lineage lineage
 	exec    string
 	// below says that it descends from the agent.
@@ -186,7 +186,7 @@ func (s *snapshot) narrow(m member) lineage {
 func (t *processTable) identify(m *member) (starved error) {
 	lineage, err := t.marks.lineageOf(m.pid, &t.FS)
 	m.lineage = lineage
-	if err == nil && lineage == noLineage {
+	if err == nil && (lineage == noLineage || lineage.whole() && !t.adopts) {
 		m.exec, err = t.Getenv(m.pid, markerEnv)
 	}
 	if procfs.Starved(err) {

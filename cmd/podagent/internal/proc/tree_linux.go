@@ -107,7 +107,7 @@ func (t *tree) grow(all []member, in map[int]bool) []member {
 func (t *tree) holds(m member) bool {
 	start, seen := t.seen[m.pid]
 	return t.everything && m.parent != 0 || t.children && m.parent == os.Getpid() || t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
-		seen && start == m.start || t.ids[m.exec] || t.bears(m.lineage)
+		seen && start == m.start || t.ids[m.exec] || m.exec == "" && t.bears(m.lineage)
 }
 
 // bears reports whether a lineage has a number of the tree.

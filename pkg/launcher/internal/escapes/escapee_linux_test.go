@@ -41,7 +41,7 @@ type pair struct {
 
 // escape is the role of an escapee.
 func escape() error {
-	ctx, cancel := context.WithTimeout(context.Background(), hung)
+	ctx, cancel := context.WithTimeout(context.Background(), allTries)
 	defer cancel()
 	e := &escapee{stage: new(stage), results: results{}}
 	if err := json.NewDecoder(os.Stdin).Decode(e.stage); err != nil {

@@ -21,6 +21,9 @@ import (
 // hung is how long a process may take until it counts as one that hangs.
 const hung = 2 * time.Minute
 
+// allTries bounds what an escapee does: hundreds of tries, each in a process, at three levels.
+const allTries = 15 * time.Minute
+
 // escapeeVariable makes this test program an [escapee].
 const escapeeVariable = "PODAGENT_TEST_ESCAPEE"
 
@@ -126,7 +129,7 @@ func leave(t *testing.T, user account) (all results) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), allTries)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Dir, "program"))
 	cmd.Dir, cmd.Stdin = s.Dir, bytes.NewReader(text)

@@ -10,7 +10,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 def ask(family, address):
     """What a server outside says to all."""
     with socket.socket(family, socket.SOCK_STREAM) as s:
-        s.settimeout(3)
+        s.settimeout(30)
         s.connect(address)
         return secret(s.recv(4096))
 
@@ -27,7 +27,7 @@ def tell(name, family, address):
 def call_agent(path):
     """The settings of HTTP/2 are what an agent says first, to those whom it serves."""
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(3)
+        s.settimeout(30)
         s.connect(path)
         s.send(PREFACE)
         if not s.recv(1):
@@ -52,7 +52,7 @@ tell("a message by UDP to the machine's loopback", socket.AF_INET, ("127.0.0.1",
 @way("a descriptor by a socket with a path")
 def _():
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(3)
+        s.settimeout(30)
         s.connect(S["passing"])
         _, fds, _, _ = socket.recv_fds(s, 1, 1)
         return secret(os.pread(fds[0], 4096, 0))
@@ -76,7 +76,7 @@ made("the kernel's ciphers", socket.AF_ALG, socket.SOCK_SEQPACKET, 0)
 
 def netlink(kind, flags, body):
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as s:
-        s.settimeout(3)
+        s.settimeout(30)
         s.send(struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body)
         return s.recv(1 << 16)
 

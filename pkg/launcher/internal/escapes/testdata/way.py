@@ -3,7 +3,7 @@
 A try is a function with a name. It returns a text if it leads out, and raises OSError or Refused if
 something refuses it. Anything else that it raises is a mistake of the try. Each runs in a process of its own.
 """
-import ctypes, hashlib, json, os, platform, re, signal, sys
+import ctypes, hashlib, json, os, platform, re, resource, signal, sys
 
 facts = json.load(open(sys.argv[1])) if len(sys.argv) > 1 else {}
 libc = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +76,8 @@ def run(function):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.alarm(10)
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 20))
+        signal.alarm(300)
         try:
             result = ("out", function())
             assert isinstance(result[1], str)
@@ -90,4 +91,4 @@ def run(function):
     with os.fdopen(reader, "rb") as f:
         text = f.read()
     _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else ("broken" if status & 127 == signal.SIGALRM else "refused", "it ended with %d" % status)
+    return json.loads(text) if text else ("broken" if status & 127 in (signal.SIGALRM, signal.SIGXCPU) else "refused", "it ended with %d" % status)
