@@ -35,7 +35,8 @@ const (
 
 // BenchmarkCheckpoint measures checkpoints of a tree on this machine's disk, in an agent, beside cp, and beside git and
 // restic, which have their repositories elsewhere; and forks into other pods. What was written is on the disk before each
-// call. Nothing is removed until the end: for minutes afterwards, ext4 would take ten times as long to make a file.
+// call. Nothing is removed until the end: for minutes afterwards, ext4 would take ten times as long to make a file. So
+// nobody should have removed many files for ten minutes before, either.
 func BenchmarkCheckpoint(b *testing.B) {
 	for _, program := range []string{"git", "restic"} {
 		if _, err := exec.LookPath(program); err != nil {
