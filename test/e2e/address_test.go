@@ -58,10 +58,13 @@ func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor 
 // serve begins as an HTTP/2 server does, because the client waits for that.
 func (i *impostor) serve(conn net.Conn) {
 	defer conn.Close()
-	if _, err := conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}); err != nil {
+	if err := conn.(*tls.Conn).Handshake(); err != nil {
 		return
 	}
 	i.asked.Add(1)
+	if _, err := conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}); err != nil {
+		return
+	}
 	for p := make([]byte, 512); ; {
 		n, err := conn.Read(p)
 		i.told.Add(int64(n))

@@ -50,6 +50,10 @@ func TestDeployManifestsAreValid(t *testing.T) {
 	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "", "--dry-run=client", "--validate=strict")(); err != nil {
 		t.Error(err)
 	}
+	harness.Await(t, "the quota", func() bool {
+		quotas, err := c.API(t).CoreV1().ResourceQuotas(c.Namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil && !slices.ContainsFunc(quotas.Items, func(q corev1.ResourceQuota) bool { return len(q.Status.Hard) == 0 })
+	})
 	// With everything applied, a sandbox works with the Role of the tests.
 	spec := c.Spec("a")
 	spec.Pod.Resources.Limits = noMemoryLimit

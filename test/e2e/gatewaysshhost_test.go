@@ -28,7 +28,7 @@ func TestEditorsConnectToAPodAtTheGatewaysPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".sh"), func(t *testing.T) {
-			editor := h.command(t.Context(), "timeout", "120", "bash", script, h.config, "a.podagent", server) // it ends all that bash has started
+			editor := h.command(t.Context(), "timeout", "600", "bash", script, h.config, "a.podagent", server) // it ends all that bash has started
 			editor.Dir = t.TempDir()
 			if out, err := editor.CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)

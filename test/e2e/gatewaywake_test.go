@@ -156,8 +156,11 @@ func (s *sleepers) wake(name string) {
 
 func (s *sleepers) makeSleeper(name string) {
 	s.Helper()
-	s.must(201, "", "POST", "", fmt.Sprintf(`{"id":%q,"auto_pause":true,"idle_seconds":5}`, name))
+	s.must(201, "", "POST", "", fmt.Sprintf(`{"id":%q,"auto_pause":true,"idle_seconds":15}`, name))
 	s.must(200, "", "POST", "/"+name+"/exec", `{"script":"printf kept > file"}`)
+	for _, r := range s.resumers { // on a busy machine it may have slept already
+		r.resumes.Store(0)
+	}
 }
 
 func TestGatewayWakesASleepingPodOnce(t *testing.T) {

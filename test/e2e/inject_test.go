@@ -211,7 +211,10 @@ func TestMainProgramRunsBesideTheAgent(t *testing.T) {
 	spec.Pod.IdleTimeout = time.Hour
 	k := c.Launcher()
 	s := harness.Launch(t, k, spec)
-	harness.Await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served-$(HOME)"); return err == nil })
+	harness.Await(t, "the main program", func() bool {
+		st, err := s.Stat(t.Context(), "served-$(HOME)")
+		return err == nil && st.Size > 0
+	})
 	if got := harness.Get(t, s, "served-$(HOME)"); got != "served by 1000\n" {
 		t.Errorf("it wrote %q", got)
 	}

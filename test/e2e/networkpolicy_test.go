@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -304,11 +305,16 @@ func networkOf(t *testing.T, c *launchertest.Cluster) (n network) {
 	return n
 }
 
+// metadataAddress is locked while a test listens at that address.
+var metadataAddress sync.Mutex
+
 // listenAtMetadata serves at the address where clouds have a machine's credentials.
 // The test cluster leads pods that ask for it here. For the machine itself, the
-// address stays what it is, so the sockets must be told that they may have it.
+// address stays what it is, so the sockets must be told that they may have it. One test at a time has it.
 func listenAtMetadata(t *testing.T, c *launchertest.Cluster) target {
 	t.Helper()
+	metadataAddress.Lock()
+	t.Cleanup(metadataAddress.Unlock)
 	to := target{"tcp", netip.MustParseAddrPort("169.254.169.254:80")}
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		bind := conn.Control(func(fd uintptr) {

@@ -16,6 +16,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -68,12 +69,8 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 
 	// If the lease is taken away, the sandbox must not be used any more.
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
-	lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease.Spec.HolderIdentity = new("thief")
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+	thief := []byte(`{"spec":{"holderIdentity":"thief"}}`)
+	if _, err := leases.Patch(t.Context(), podOf(t, c, "a").Name, types.MergePatchType, thief, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	harness.Await(t, "the end of the sandbox whose lease is lost", func() bool {
@@ -236,8 +233,8 @@ func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
 		return lease
 	}
 	lease := read()
-	lease.Labels["touched"] = "yes"
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+	touched := []byte(`{"metadata":{"labels":{"touched":"yes"}}}`)
+	if _, err := leases.Patch(t.Context(), lease.Name, types.MergePatchType, touched, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	harness.Await(t, "a renewal", func() bool { return read().Spec.RenewTime.After(lease.Spec.RenewTime.Time) })

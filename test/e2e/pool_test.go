@@ -180,7 +180,8 @@ func TestOneIDIsOneSandboxWithAndWithoutAPool(t *testing.T) {
 }
 
 // More launches than pods wait at once: each pod goes to one of them, and the others start
-// cold. The cluster makes no further pods for the pool meanwhile.
+// cold. The cluster makes no further pods for the pool meanwhile. A launch whose pod is too
+// slow to answer, on a busy machine, starts cold, too.
 func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 	t.Parallel()
 	launches, size := 64, 20
@@ -192,6 +193,7 @@ func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 		mu   sync.Mutex
 		warm = map[string]bool{}
 		cold int
+		slow int
 	)
 	for i := range launches {
 		all.Go(func() {
@@ -206,6 +208,9 @@ func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 			switch {
 			case !s.Start.Warm:
 				cold++
+				if strings.Contains(s.Start.Cold, "its agent does not serve") {
+					slow++
+				}
 			case warm[s.PodName()]:
 				t.Errorf("pod %s went to two sandboxes", s.PodName())
 			}
@@ -213,8 +218,8 @@ func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if cold != launches-size || len(warm) != launches {
-		t.Errorf("%d of %d sandboxes started cold, with %d warm pods, and %d have pods of their own", cold, launches, size, len(warm))
+	if cold < launches-size || cold > launches-size+slow || len(warm) != launches {
+		t.Errorf("%d of %d sandboxes started cold, %d for slow pods, with %d warm pods, and %d have pods of their own", cold, launches, slow, size, len(warm))
 	}
 }
 

@@ -112,7 +112,7 @@ func launchFromChangingPool(t *testing.T, c *launchertest.Cluster, round int, wa
 				warm.Store(s.ID, true)
 			}
 			err = s.Command(t.Context(), "true").Run()
-			if err != nil && !(errors.Is(err, launcher.ErrGone) && s.Start.Warm) {
+			if err != nil && !(isEvicted(err) && s.Start.Warm) {
 				t.Errorf("%s, %+v: %v", s.ID, s.Start, err)
 			}
 		})
@@ -120,15 +120,17 @@ func launchFromChangingPool(t *testing.T, c *launchertest.Cluster, round int, wa
 	all.Wait()
 }
 
+// isEvicted reports whether a command ended with its pod: the agent of a pod that is to end ends its commands.
+func isEvicted(err error) bool {
+	e, ok := errors.AsType[*podapi.ExitError](err)
+	return harness.IsLost(err) || ok && e.Signal == int(syscall.SIGTERM)
+}
+
 func TestPoolWhosePodsAreEvicted(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	pods := c.API(t).CoreV1().Pods(c.Namespace)
-	evicted := func(err error) bool { // the agent of a pod that is to end ends its commands
-		e, ok := errors.AsType[*podapi.ExitError](err)
-		return harness.IsLost(err) || ok && e.Signal == int(syscall.SIGTERM)
-	}
-	harness.TestPoolFault(t, c, evicted, func() {
+	harness.TestPoolFault(t, c, isEvicted, func() {
 		harness.Await(t, "a pod that is evicted", func() bool {
 			list, err := pods.List(t.Context(), metav1.ListOptions{})
 			if err != nil {

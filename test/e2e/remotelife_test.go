@@ -112,7 +112,7 @@ func TestEndOfAPodIsSetThroughAGateway(t *testing.T) {
 		t.Errorf("a pause that would lose the files: %v", err)
 	}
 	wantEnd(at)
-	if _, err := l.Expire(ctx, "job-1", time.Now().Add(time.Second)); err != nil {
+	if _, err := l.Expire(ctx, "job-1", time.Now().Add(10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	harness.Await(t, "its end", func() bool {

@@ -117,7 +117,7 @@ func TestPauseThatWouldLoseFilesIsRefused(t *testing.T) {
 
 func TestShutdownTimeEndsTheSandboxUnlessItIsExtended(t *testing.T) {
 	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
-		spec.Pod.Lifetime = 30 * time.Second // a launch may take many of them
+		spec.Pod.Lifetime = time.Minute // a launch may take many of them
 		harness.Launch(t, l, spec)
 		extended := time.Now()
 		ends, err := l.Extend(t.Context(), "a", time.Hour)
@@ -142,7 +142,7 @@ func TestShutdownTimeEndsTheSandboxUnlessItIsExtended(t *testing.T) {
 
 func TestIdleSandboxEndsItselfAndIsRecreated(t *testing.T) {
 	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
-		spec.Pod.IdleTimeout = 5 * time.Second
+		spec.Pod.IdleTimeout = 15 * time.Second
 		harness.Launch(t, l, spec).Close()
 		harness.Await(t, "the end of an idle sandbox", func() bool {
 			list, err := l.List(t.Context())
@@ -293,7 +293,7 @@ func TestTheRoleOfTheDeploymentSuffices(t *testing.T) {
 		limited := *c
 		limited.Orchestrator = c.LimitedAccount(t, "limited", role.Rules...)
 		l := launcherOf(&limited)
-		spec.Take.Exclusive, spec.Pod.IdleTimeout, spec.Take.OnStale = true, 5*time.Second, launcher.StaleRecreate
+		spec.Take.Exclusive, spec.Pod.IdleTimeout, spec.Take.OnStale = true, 15*time.Second, launcher.StaleRecreate
 		harness.Launch(t, l, spec).Close()
 		harness.Await(t, "the end of an idle sandbox", func() bool {
 			list, err := l.List(t.Context())

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds the wait for an answer of a server nearby.
-const patience = 2 * time.Second
+const patience = 8 * time.Second
 
 func main() {
 	if len(os.Args) > 1 {
