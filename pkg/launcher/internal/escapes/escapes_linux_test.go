@@ -18,9 +18,6 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/isolation"
 )
 
-// hung is how long a process may take until it counts as one that hangs.
-const hung = 2 * time.Minute
-
 // allTries bounds what an escapee does: hundreds of tries, each in a process, at three levels.
 const allTries = 15 * time.Minute
 
