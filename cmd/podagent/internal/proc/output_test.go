@@ -99,6 +99,36 @@ func TestLastBytesOutliveTheDrain(t *testing.T) {
 	send(t, gate)
 }
 
+// On a busy machine, the drain may be over before the agent has seen that the output has ended.
+func TestOutputThatHasEndedIsNotOpen(t *testing.T) {
+	m := newManager(t)
+	for name, open := range map[string]bool{"ended": false, "held by a descendant": true} {
+		t.Run(name, func(t *testing.T) {
+			theirs, ours, err := openPipe(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := os.NewFile(uintptr(theirs), "the process's end")
+			defer held.Close()
+			out := newOutputs(m.budget, &m.lim, &stdio{outputs: [2]*source{{fd: ours}}}, nil)
+			p := out.pumps[0]
+			p.watch()
+			if _, err := held.WriteString("last"); err != nil {
+				t.Fatal(err)
+			}
+			if !open {
+				held.Close()
+			}
+			p.processEnded(time.Now().Add(-hung))
+			go p.run()
+			<-p.complete
+			if n, _, got := out.sizes(); n != 4 || got != open {
+				t.Errorf("%d bytes, open: %v", n, got)
+			}
+		})
+	}
+}
+
 func TestOrphanHoldingOutputDoesNotHoldTheCall(t *testing.T) {
 	m := newManager(t)
 	gate, done := fifo(t), fifo(t)

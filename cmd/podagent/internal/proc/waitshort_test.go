@@ -51,19 +51,6 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 	})
 }
 
-// The drain may be over before the agent has seen that the output has ended.
-func TestOutputThatHasEndedIsNotOpen(t *testing.T) {
-	overEach(t, func(t *testing.T, newManager makeManager) {
-		m := newManager(t, func(l *limits) { l.shortWait, l.drain = 0, 1 })
-		for range 20 {
-			r := run(t, m, shell(t, "echo out; echo error >&2"))
-			if r.status.OutputOpen || r.stdout.String() != "out\n" || r.stderr.String() != "error\n" {
-				t.Fatalf("got %q and %q, %+v", &r.stdout, &r.stderr, r.status)
-			}
-		}
-	})
-}
-
 // A reader may attach while Start still waits for the process.
 func TestBriefCommandCanBeReadDuringStart(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.shortWait = hung })
