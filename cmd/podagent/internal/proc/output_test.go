@@ -121,7 +121,7 @@ func TestOutputThatHasEndedIsNotOpen(t *testing.T) {
 			}
 			p.processEnded(time.Now().Add(-hung))
 			go p.run()
-			<-p.complete
+			eventually(t, "the whole output", p.isComplete)
 			if n, _, got := out.sizes(); n != 4 || got != open {
 				t.Errorf("%d bytes, open: %v", n, got)
 			}
