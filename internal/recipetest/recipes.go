@@ -43,7 +43,7 @@ var Recipes = []Recipe{
 	{"npm", "npm.example.com", `npm install --loglevel error --no-audit --no-fund --registry https://$HOST:$PORT p >/dev/null && node -p 'require("p")'`, "hello", Reason, 2},
 	{"go", "go.example.com", `export GOPROXY=https://$HOST:$PORT GOSUMDB=off GOFLAGS=-modcacherw GOMODCACHE=$PWD/modules &&
 		printf 'module a.test\nrequire m.test v1.0.0\n' >go.mod && go mod download m.test && ls modules/m.test*`, "go.mod\nm.go", Reason, 1},
-	{"pip", "pip.example.com", `export PIP_RETRIES=1 && pip install -q --disable-pip-version-check --root-user-action ignore --target . --index-url https://$HOST:$PORT/simple/ p &&
+	{"pip", "pip.example.com", `export PIP_RETRIES=1 && ` + pip + ` install -q --disable-pip-version-check --root-user-action ignore --target . --index-url https://$HOST:$PORT/simple/ p &&
 		cat p.py`, "hello = 'hello'", Reason, 2},
 	{"cargo", "cargo.example.com", `export CARGO_HOME=$PWD/cargo CARGO_NET_RETRY=0 CARGO_REGISTRIES_T_INDEX=sparse+https://$HOST:$PORT/ && mkdir src && touch src/lib.rs &&
 		printf '[package]\nname="a"\nversion="1.0.0"\n[dependencies]\np={version="1",registry="t"}\n' >Cargo.toml && cargo fetch -q && ls cargo/registry/src/*`, "p-1.0.0", tunnelFailed, 1},
@@ -55,6 +55,10 @@ print(r.urlopen("https://{HOST}:{PORT}/".format(**os.environ)).read().decode())'
 	{"apt-get", "apt.example.com", `mkdir -p lists/partial archives/partial && touch status && ` + aptConfig + ` && apt-get -q update >log 2>&1 && apt-get -q download p >>log 2>&1 || { cat log; false; } &&
 		dpkg-deb -x p_*.deb . && cat hello`, "hello", Reason, 1},
 }
+
+// pip is that of the Python which python3 begins. A version manager's pip, as pyenv's, would do more after
+// an installation, for the whole user, and wait for whoever is at it.
+const pip = `"$(python3 -c 'import sys; print(sys.executable)')" -m pip`
 
 // InPods are those whose programs pods have after [Install], if their image is that of programs.
 func InPods() []Recipe {
