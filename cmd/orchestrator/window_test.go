@@ -53,7 +53,7 @@ func newDesktop(t *testing.T, env ...string) *desktop {
 	bin := buildPrograms(t)
 	w := &desktop{bin, slices.Concat(os.Environ(), []string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "PODAGENT_BIN=" + filepath.Join(bin, "podagent"),
-		"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "TERM=xterm-256color", "PS1=$ ",
+		"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "TERM=xterm-256color", "PS1=$ ",
 	}, env)}
 	w.run(t, "up", "a")
 	t.Cleanup(func() { w.run(t, "down", "a") })

@@ -33,7 +33,9 @@ exec 9>"$0.lock" && flock 9
 [ ! -e "$0" ] || exit 0
 npm ci --ignore-scripts --no-audit --no-fund --prefer-offline
 rm -rf node_modules/node-linux-*/include node_modules/node-linux-*/share
-mv node_modules "$0"`
+rm -rf "$0.part"
+mv node_modules "$0.part"
+mv -T "$0.part" "$0"`
 
 // Node returns a directory with a Node that reads the variables of proxies, whatever the machine has, and
 // npm: both are in its .bin. The first call installs them into the user's cache. The directory

@@ -152,7 +152,7 @@ func TestClientSeesThatItsHelloIsRefused(t *testing.T) {
 func TestHelloThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	port := serveEach(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
-	f := newFront(t, Options{headerTime: time.Second}, named("allowed.test", port))
+	f := newFront(t, Options{headerTime: 5 * time.Second}, named("allowed.test", port))
 	_, conn := f.connect(t, fmt.Sprintf("allowed.test:%d", port))
 	_, _ = conn.Write([]byte{22, 3, 1})
 	if answer, err := io.ReadAll(conn); err != nil || !bytes.Equal(answer, accessDenied) {

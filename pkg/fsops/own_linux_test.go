@@ -418,10 +418,10 @@ func TestMountsOfTheKernelInATreeStay(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "tree/sub/", "tree/file")
 	mount(t, "cgroup2", at(f, "tree/sub"), "cgroup2", 0, "")
-	group := at(f, "tree/sub/fsops-test")
-	must(t, os.Mkdir(group, 0o755))
+	group, err := os.MkdirTemp(at(f, "tree/sub"), "fsops-test-") // other runs see it, too
+	must(t, err)
 	t.Cleanup(func() { _ = os.Remove(group) })
-	err := f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true})
+	err = f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true})
 	wantPathError(t, err, "remove", "tree/sub", syscall.EPERM)
 	if _, err := os.Stat(group); err != nil {
 		t.Errorf("the group is gone: %v", err)

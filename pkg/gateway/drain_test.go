@@ -137,6 +137,7 @@ func TestOutputGoesOnAtAnotherGateway(t *testing.T) {
 // Who watches elsewhere before leaving misses nothing.
 func TestWatchGoesOnAtAnotherGateway(t *testing.T) {
 	d := newDoor(t)
+	gateway.SetHandover(d.gateway, hung)
 	d.sandbox()
 	next := d.another()
 	before := bufio.NewReader(d.begin("GET", job+"/watch?path=.", "").Body)

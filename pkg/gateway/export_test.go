@@ -16,6 +16,9 @@ var (
 // SetSilence sets after which time streams give a sign of life, and the callers of terminals are asked for one.
 func SetSilence(g *Gateway, d time.Duration) { g.silence = d }
 
+// SetHandover sets for how long a watch goes on whose caller is to watch elsewhere.
+func SetHandover(g *Gateway, d time.Duration) { g.handover = d }
+
 // SetPatience sets how long callers wait for a sandbox.
 func SetPatience(g *Gateway, d time.Duration) { g.held.patience = d }
 

@@ -96,6 +96,7 @@ type Gateway struct {
 	sometimes *rate.Sometimes // logs that callers cannot be told
 	failing   *rate.Sometimes // logs that acts cannot be recorded
 	silence   time.Duration   // after which a stream gives a sign of life, and the caller of a terminal is asked for one
+	handover  time.Duration   // for which a watch goes on whose caller is to watch elsewhere
 }
 
 // New returns a gateway.
@@ -110,7 +111,7 @@ func New(o Options) *Gateway {
 	g := &Gateway{
 		Options: o, domain: parseDomain(o.Domain, o.TLS), mux: http.NewServeMux(), end: end,
 		calls: newCalls(o.Tenants), loads: loads{byTenant: map[string]*load{}}, failures: newFailures(), streams: newOpenStreams(),
-		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), failing: newSometimes(), silence: silence,
+		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), sometimes: newSometimes(), failing: newSometimes(), silence: silence, handover: handover,
 		eventReaders: make(chan struct{}, eventsAtOnce),
 	}
 	g.recently = newRecently()

@@ -188,7 +188,7 @@ func TestTerminalCarriesBytesAndSizes(t *testing.T) {
 }
 
 func TestTerminalWithoutACommandIsAShell(t *testing.T) {
-	d := newDoor(t)
+	d := newDoor(t, func(o *gateway.Options) { o.Base.Env = []string{"HOME=" + t.TempDir()} }) // without a user's own files for shells
 	d.sandbox()
 	c := d.console("env=A%3Dfirst&env=B%3Dsecond")
 	c.types("stty -echo; echo \"$A and $B\"; exit 3\r")

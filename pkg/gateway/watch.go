@@ -71,7 +71,7 @@ func (c *rawCall) watch(g *Gateway) error {
 			if err := c.reconnect(); err != nil {
 				return err
 			}
-			closing, end = nil, time.After(handover)
+			closing, end = nil, time.After(g.handover)
 		case <-end:
 			return nil
 		case f, ok := <-changes:

@@ -240,6 +240,20 @@ func holdsBusyLoops(t *testing.T) {
 	l := launchertest.Local(t)
 	l.Isolation, l.Limits = isolation.Require, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}
 	s := launch(t, l, launcher.Spec{ID: "a"})
+	for end := time.Now().Add(hung); ; { // others may take the machine for a while
+		share := takenByBusyLoops(t, s)
+		if share > 0.8 || share < 0.2 && time.Now().After(end) {
+			t.Fatalf("they took %.2f of a processor", share)
+		}
+		if share >= 0.2 {
+			return
+		}
+	}
+}
+
+// takenByBusyLoops returns how many processors they take.
+func takenByBusyLoops(t *testing.T, s *launcher.Sandbox) float64 {
+	t.Helper()
 	start := time.Now()
 	printed := output(t, s, busyLoops)
 	took := time.Since(start)
@@ -251,8 +265,6 @@ func holdsBusyLoops(t *testing.T) {
 		}
 		used += d
 	}
-	if share := used.Seconds() / took.Seconds(); share < 0.2 || share > 0.8 {
-		t.Errorf("they took %v of processors in %v", used, took)
-	}
 	t.Logf("they took %v of processors in %v", used, took)
+	return used.Seconds() / took.Seconds()
 }

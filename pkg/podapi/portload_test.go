@@ -48,8 +48,8 @@ func Test64ConnectionsAtOnceLeaveNothing(t *testing.T) {
 	leakCheck(t)
 	w := newCable(t)
 	c, port := w.client(t), serveEach(t, echo)
-	descriptors := agentDescriptors(t, c)
-	before := descriptors()
+	sockets := agentSockets(t, c)
+	before := sockets()
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
@@ -71,8 +71,8 @@ func Test64ConnectionsAtOnceLeaveNothing(t *testing.T) {
 		pingPong(t, conn)
 		idle = append(idle, conn)
 	}
-	if n := descriptors(); n < before+64 {
-		t.Errorf("the agent has %d descriptors with 64 connections, and %d without", n, before)
+	if n := sockets(); n < before+64 {
+		t.Errorf("the agent has %d sockets with 64 connections, and %d without", n, before)
 	}
 	for i, conn := range idle[1:] {
 		if i%2 == 0 {
@@ -80,23 +80,28 @@ func Test64ConnectionsAtOnceLeaveNothing(t *testing.T) {
 		}
 		conn.Close()
 	}
-	eventually(t, "the agent's descriptors to be closed", func() bool { return descriptors() <= before+1 })
+	eventually(t, "the agent's sockets to be closed", func() bool { return sockets() <= before+1 })
 }
 
-// agentDescriptors returns what counts the descriptors of a client's agent.
-func agentDescriptors(t *testing.T, c *podapi.Client) func() int {
+// agentSockets returns what counts the sockets that a client's agent has open.
+func agentSockets(t *testing.T, c *podapi.Client) func() int {
 	t.Helper()
 	out, err := c.Shell(t.Context(), "echo $PPID").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join("/proc", strings.TrimSpace(string(out)), "fd")
-	return func() int {
+	return func() (n int) {
 		list, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(list)
+		for _, fd := range list {
+			if open, err := os.Readlink(filepath.Join(dir, fd.Name())); err == nil && strings.HasPrefix(open, "socket:") {
+				n++
+			}
+		}
+		return n
 	}
 }
 

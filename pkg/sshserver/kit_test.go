@@ -41,7 +41,13 @@ func newPlace(t testing.TB) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{Sandbox: launchertest.Sandbox(t), key: signer}
+	home := t.TempDir() // a user's own files for shells have no say in tests, and are not left half done by shells that these end
+	s, err := launchertest.Local(t).Launch(t.Context(), launcher.Spec{ID: t.Name(), Env: []string{"HOME=" + home}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return &place{Sandbox: s, key: signer}
 }
 
 func (p *place) server(terminal string) *sshserver.Server {

@@ -80,12 +80,13 @@ func TestHeartbeatsOfManySandboxesAreOneLease(t *testing.T) {
 	for i := range 3 {
 		open = append(open, harness.Launch(t, k, beating(c, fmt.Sprint("sandbox-", i))))
 	}
-	launched := patches.Load()
+	launched, at := patches.Load(), time.Now()
 	said := podOf(t, c, "sandbox-0").Annotations[podmeta.AnnotationHeartbeat]
-	// Each pod speaks at every tenth heartbeat, and after each that was late.
-	renewals, late := awaitRenewals(t, c, 3, 5)
-	if n := patches.Load() - launched; n > int64(3*(1+renewals/9+late)) {
-		t.Errorf("%d calls changed pods during %d heartbeats of 3 sandboxes, %d of them late", n, renewals, late)
+	// Each pod speaks every ten seconds, and after each heartbeat that was late.
+	late := awaitRenewals(t, c, 3, 5)
+	n, took := patches.Load()-launched, time.Since(at)
+	if n > int64(3*(1+int(took/(9*time.Second))+late)) {
+		t.Errorf("%d calls changed 3 pods in %v, with %d late heartbeats", n, took, late)
 	}
 	// Reapers of versions before the Lease know the pods alone.
 	harness.Await(t, "a heartbeat in a pod", func() bool {
@@ -106,10 +107,11 @@ func TestHeartbeatsOfManySandboxesAreOneLease(t *testing.T) {
 }
 
 // awaitRenewals waits until one Lease names this many pods, and has been renewed at least so often
-// since. It returns how often it saw that, and how often more than two seconds after the time before.
-func awaitRenewals(t *testing.T, c *launchertest.Cluster, pods, times int) (seen, late int) {
+// since. It returns how often it saw that more than two seconds after the time before.
+func awaitRenewals(t *testing.T, c *launchertest.Cluster, pods, times int) (late int) {
 	t.Helper()
 	var last time.Time
+	seen := 0
 	harness.Await(t, fmt.Sprintf("%d heartbeats of %d pods", times, pods), func() bool {
 		leases := beatLeases(t, c)
 		if len(leases) != 1 || len(strings.Split(leases[0].Annotations[podmeta.AnnotationPods], ",")) != pods {
@@ -124,7 +126,7 @@ func awaitRenewals(t *testing.T, c *launchertest.Cluster, pods, times int) (seen
 		}
 		return seen > times
 	})
-	return seen, late
+	return late
 }
 
 // beatLeases are the Leases of heartbeats.
@@ -191,7 +193,7 @@ func TestHeartbeatAfterAPauseIsInThePods(t *testing.T) {
 	harness.Await(t, "the pod's own heartbeat, each tenth", func() bool { return patches.Swap(0) > 0 })
 	down.Store(true)
 	harness.Await(t, "a heartbeat in the pod", func() bool { return spoke.Load() > 0 })
-	if n := spoke.Load(); n < 5 || n > 7 {
+	if n := spoke.Load(); n < 5 || n > 9 {
 		t.Errorf("that was %d heartbeats after the pod's own", n)
 	}
 }

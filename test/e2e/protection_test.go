@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -163,24 +164,51 @@ func testSignalsToTheAgent(t *testing.T, s *launcher.Sandbox, refused bool) {
 	}
 }
 
+// tooSlow is the code of a command that had no time to obey, on a machine that is busy: SIGKILL follows after a second.
+const tooSlow = 128 + int(syscall.SIGKILL)
+
+// untilObeyed has sandboxes of their own end commands, which exit with this code if they have the time to obey.
+func untilObeyed(t *testing.T, c *launchertest.Cluster, want int, end func(spec launcher.Spec) (code int)) {
+	t.Helper()
+	tries := 0
+	harness.Await(t, "a command that obeys", func() bool {
+		tries++
+		code := end(c.Spec(fmt.Sprint("sandbox-", tries)))
+		if code != want && code != tooSlow {
+			t.Fatalf("it ended with %d, want %d", code, want)
+		}
+		return code == want
+	})
+}
+
 // TERM reaches all processes. Those that obey have time to do so; the others are
 // killed before the node would kill the container.
 func TestTERMEndsEverythingInAPodWithinItsGrace(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
-	obeys := begin(t, s, "trap 'exit 7' TERM; echo; while :; do sleep 0.1; done")
-	deaf := begin(t, s, `trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep infinity`)
-	if err := errors.Join(obeys.err, deaf.err); err != nil {
-		t.Fatal(err)
-	}
-	changes, err := c.API(t).CoreV1().Pods(c.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + s.PodName()})
+	untilObeyed(t, c, 7, func(spec launcher.Spec) int {
+		s := harness.Launch(t, c.Launcher(), spec)
+		obeys := begin(t, s, "trap 'exit 7' TERM; echo; while :; do sleep 0.1; done")
+		deaf := begin(t, s, `trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep infinity`)
+		if err := errors.Join(obeys.err, deaf.err); err != nil {
+			t.Fatal(err)
+		}
+		if end := deletedContainer(t, c, s.PodName()); end == nil || end.ExitCode == 128+int32(syscall.SIGKILL) {
+			t.Errorf("the container ended with %+v", end)
+		}
+		return codeOf(t, obeys.cmd)
+	})
+}
+
+// deletedContainer deletes a pod, and returns how its container ended, if that was seen.
+func deletedContainer(t *testing.T, c *launchertest.Cluster, pod string) (end *corev1.ContainerStateTerminated) {
+	t.Helper()
+	changes, err := c.API(t).CoreV1().Pods(c.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer changes.Stop()
-	deletePod(t, c, s.PodName())
-	var end *corev1.ContainerStateTerminated
+	deletePod(t, c, pod)
 	for change := range changes.ResultChan() {
 		for _, status := range change.Object.(*corev1.Pod).Status.ContainerStatuses {
 			end = cmp.Or(status.State.Terminated, end)
@@ -189,35 +217,32 @@ func TestTERMEndsEverythingInAPodWithinItsGrace(t *testing.T) {
 			break
 		}
 	}
-	if end == nil || end.ExitCode == 128+int32(syscall.SIGKILL) {
-		t.Errorf("the container ended with %+v", end)
+	return end
+}
+
+// codeOf waits for the end of a command, and returns its code.
+func codeOf(t *testing.T, cmd *podapi.Cmd) int {
+	t.Helper()
+	err := cmd.Wait()
+	exit, ok := errors.AsType[*podapi.ExitError](err)
+	if !ok {
+		t.Fatalf("it ended with %v", err)
 	}
-	if err := obeys.cmd.Wait(); obeys.cmd.Process.Status() == nil || obeys.cmd.Process.Status().Code != 7 {
-		t.Errorf("the command that obeys ended with %v", err)
-	}
+	return exit.Code
 }
 
 // Callers learn the results of their commands even when the agent ends.
 func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		spec := c.Spec("a")
-		spec.Pod.Confine = "off" // otherwise the kernel refuses the signal
-		s := harness.Launch(t, c.Launcher(), spec)
-		cmd := s.Shell(t.Context(), "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err == nil {
-			_, err = out.Read(make([]byte, 1))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = s.Shell(t.Context(), "kill -TERM 1").Run() // its effect may end this command, too
-		err = cmd.Wait()
-		if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 {
-			t.Errorf("it ended with %v", err)
-		}
+		untilObeyed(t, c, 3, func(spec launcher.Spec) int {
+			spec.Pod.Confine = "off" // otherwise the kernel refuses the signal
+			s := harness.Launch(t, c.Launcher(), spec)
+			obeys := begin(t, s, "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
+			if obeys.err != nil {
+				t.Fatal(obeys.err)
+			}
+			_ = s.Shell(t.Context(), "kill -TERM 1").Run() // its effect may end this command, too
+			return codeOf(t, obeys.cmd)
+		})
 	})
 }

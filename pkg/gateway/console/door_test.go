@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/gateway"
 	"github.com/podagent/podagent/pkg/gateway/console"
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/launcher/ledger"
 )
@@ -68,6 +69,7 @@ func newDoor(t *testing.T, edit ...func(*door)) *door {
 func (d *door) newGateway(domain string) *gateway.Gateway {
 	g := gateway.New(gateway.Options{
 		Ledger: ledger.Files{Dir: d.ledger}, Launcher: launchertest.Local(d.T), Tenants: d.tenant, Domain: domain, LinkKeys: &gateway.LinkKeys{Path: d.linkKey},
+		Base: launcher.Spec{Env: []string{"HOME=" + d.TempDir()}}, // without a user's own files for shells
 	})
 	d.Cleanup(func() {
 		if err := g.Close(); err != nil {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ func TestWithoutDescriptorsNewcomersAreRefused(t *testing.T) {
 		}
 		return
 	}
-	l, err := net.Listen("unix", "@"+t.Name())
+	l, err := net.Listen("unix", fmt.Sprintf("@%s-%d", t.Name(), os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,19 +206,34 @@ func TestResize(t *testing.T) {
 }
 
 func TestRedrawChangesTheSizeAndBack(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.redrawPause = 5 * time.Second }) // long enough for the script to see each size
+	m := newManager(t, func(l *limits) { l.redrawPause = time.Hour }) // until the script has seen each size
 	p := typed(t, m, `trap "stty size" WINCH; echo up; while :; do sleep 0.01; done`)
+	want := "up\r\n"
+	sees := func(size string) {
+		t.Helper()
+		want += size + "\r\n"
+		eventually(t, size, func() bool { n, _, _ := p.out.sizes(); return n >= int64(len(want)) })
+	}
+	endPause := func() error {
+		return p.withTerminal("redraw", func(t *terminal) error { t.redrawn(); return nil })
+	}
 	if err := p.Redraw(TerminalSize{Rows: 30, Columns: 100}); err != nil {
 		t.Fatal(err)
 	}
-	want := "up\r\n29 100\r\n30 100\r\n"
-	eventually(t, "both sizes", func() bool { n, _, _ := p.out.sizes(); return n >= int64(len(want)) })
+	sees("29 100")
+	if err := endPause(); err != nil {
+		t.Fatal(err)
+	}
+	sees("30 100")
 	// If another size is set in between, it stays.
 	if err := errors.Join(p.Redraw(TerminalSize{Rows: 30, Columns: 100}), p.Resize(TerminalSize{Rows: 40, Columns: 90})); err != nil {
 		t.Fatal(err)
 	}
-	want += "29 100\r\n40 90\r\n"
-	eventually(t, "the last size", func() bool { n, _, _ := p.out.sizes(); return n >= int64(len(want)) })
+	sees("29 100")
+	if err := endPause(); err != nil {
+		t.Fatal(err)
+	}
+	sees("40 90")
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
