@@ -1,7 +1,7 @@
 // The end of a sandbox.
 import assert from 'node:assert/strict'
 import { get, headersOf } from './servers.mjs'
-import { step, throwsOf } from './walk.mjs'
+import { isRunning, step, throwsOf } from './walk.mjs'
 
 export default async ({ sdk, sandbox, metadata }) => {
   const { Sandbox, NotFoundError, TimeoutError } = sdk
@@ -15,7 +15,7 @@ export default async ({ sdk, sandbox, metadata }) => {
   })
 
   await step(['kill', 'isRunning', 'Sandbox.connect', 'getInfo'], 'kill; connect to non-running sandbox', async () => {
-    assert.equal(await sandbox.isRunning(), false)
+    assert.equal(await isRunning(sandbox), false)
     assert.equal(await Sandbox.kill(sandbox.sandboxId), false)
     await sandbox.kill()
     await throwsOf(Sandbox.connect(sandbox.sandboxId), missing)

@@ -1,6 +1,6 @@
 // Pauses, which keep files, and what resumes.
 import assert from 'node:assert/strict'
-import { step, throwsOf, until } from './walk.mjs'
+import { isRunning, step, throwsOf, until } from './walk.mjs'
 import { get, headersOf, start } from './servers.mjs'
 
 export default async walk => {
@@ -22,11 +22,11 @@ async function paused ({ Sandbox, NotFoundError }) {
     assert.ok(await kept.betaPause())
     await lost
     await throwsOf(kept.commands.run('true'), NotFoundError)
-    assert.equal(await kept.isRunning(), false)
+    assert.equal(await isRunning(kept), false)
     assert.equal((await kept.getInfo()).state, 'paused')
     assert.equal(await kept.betaPause(), false)
     const again = await Sandbox.connect(kept.sandboxId)
-    assert.equal(await again.isRunning(), true)
+    assert.equal(await isRunning(again), true)
     assert.equal(await again.files.read('kept'), 'still here')
     assert.equal((await kept.commands.run('echo "$TEST_VAR"')).stdout, 'is back\n') // the same handle, too
     await step('a pause, then commands.list', 'pause and resume a sandbox with ongoing long running process', async () => {
@@ -46,7 +46,7 @@ async function napping ({ sdk: { Sandbox }, server }) {
     assert.equal((await napping.getInfo()).templateId, 'named')
     await napping.files.write('kept', 'still here')
     assert.ok(await napping.betaPause())
-    assert.equal(await napping.isRunning(), false)
+    assert.equal(await isRunning(napping), false)
     assert.equal((await napping.commands.run('cat kept')).stdout, 'still here')
     const [, port] = await start(napping, server())
     await step('Sandbox.create with network.allowPublicTraffic', 'ping server without a token', async () => {
@@ -54,7 +54,7 @@ async function napping ({ sdk: { Sandbox }, server }) {
     })
     assert.ok(await napping.betaPause())
     assert.equal((await get(headersOf(napping, port)))[0], 502) // it runs again, without its servers
-    assert.equal(await napping.isRunning(), true)
+    assert.equal(await isRunning(napping), true)
     await napping.kill()
   })
 }

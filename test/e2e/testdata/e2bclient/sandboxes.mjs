@@ -1,6 +1,6 @@
 // A sandbox, and what is known of it.
 import assert from 'node:assert/strict'
-import { step } from './walk.mjs'
+import { isRunning, step } from './walk.mjs'
 
 export default async ({ sdk: { Sandbox }, since, pods, sandbox, metadata }) => {
   await step(['getInfo', 'Sandbox.create with metadata'], 'get sandbox info; metadata', async () => {
@@ -14,9 +14,9 @@ export default async ({ sdk: { Sandbox }, since, pods, sandbox, metadata }) => {
   })
 
   await step(['Sandbox.connect', 'isRunning'], 'connect', async () => {
-    assert.equal(await sandbox.isRunning(), true)
+    assert.equal(await isRunning(sandbox), true)
     const again = await Sandbox.connect(sandbox.sandboxId)
-    assert.equal(await again.isRunning(), true)
+    assert.equal(await isRunning(again), true)
     assert.equal((await again.commands.run('echo "$COLOUR"')).stdout, 'blue\n')
     assert.equal((await sandbox.connect()).sandboxId, sandbox.sandboxId)
   })

@@ -1,6 +1,6 @@
 // Timeouts that end a sandbox, and what is seen of one that is gone.
 import assert from 'node:assert/strict'
-import { step, throwsOf, until } from './walk.mjs'
+import { isRunning, step, throwsOf, until } from './walk.mjs'
 
 export default async ({ sdk }) => {
   const { Sandbox } = sdk
@@ -16,7 +16,7 @@ export default async ({ sdk }) => {
     const running = await brief.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
     const lost = assert.rejects(running.wait(), sdk.SandboxError)
     await brief.setTimeout(1000)
-    await until(async () => !(await brief.isRunning()))
+    await until(async () => !(await isRunning(brief)))
     await lost
     // Until the cluster says that its pod is over, that looks like an agent that does not answer.
     await until(() => brief.commands.run('true').then(() => assert.fail('a command runs in a sandbox that has ended'), err => {

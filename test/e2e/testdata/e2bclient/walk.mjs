@@ -24,6 +24,17 @@ export async function until (holds) {
   while (!(await holds())) await new Promise(resolve => setTimeout(resolve, 50))
 }
 
+// isRunning is a sandbox's, asked again where neither the sandbox nor the cluster answered in time: that is 504.
+export async function isRunning (sandbox) {
+  for (;;) {
+    try {
+      return await sandbox.isRunning()
+    } catch (err) {
+      assert.match(err.message, /^504:/)
+    }
+  }
+}
+
 // all returns the pages of a list.
 export async function all (paginator) {
   const pages = []
