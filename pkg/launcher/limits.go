@@ -213,6 +213,9 @@ const (
 	// time it is tried three times: a connection may be lost by accident.
 	queryTimeout = 5 * time.Second
 	queryTry     = queryTimeout / 3
+	// tellTime bounds how long an agent is told what its pod says already. Nobody would tell it
+	// later, and it may be on a loaded node.
+	tellTime = 30 * time.Second
 	// reapAtOnce bounds how many pods are reaped at once, askAtOnce how many agents are asked, and
 	// reapPatience how long each may be silent before it counts as idle: one on a loaded node
 	// may be at work.

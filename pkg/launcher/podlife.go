@@ -74,7 +74,7 @@ func (c *cluster) setExpiry(ctx context.Context, id string, at func() time.Time,
 // tellExpiry tells the agent when it ends. Another call may have written another time into the pod
 // since, and have told the agent before: then it is told that time, until both say the same.
 func (c *cluster) tellExpiry(ctx context.Context, pod *corev1.Pod, expires time.Time, sooner bool) error {
-	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(pod).query(ctx, tellTime, func(ctx context.Context, client *podapi.Client) error {
 		for {
 			if err := client.Configure(ctx, podapi.Config{Expires: expires, Sooner: sooner}); err != nil {
 				return err
@@ -90,7 +90,7 @@ func (c *cluster) tellExpiry(ctx context.Context, pod *corev1.Pod, expires time.
 
 // checkSooner returns an error if the pod's agent only ever puts its end off.
 func (c *cluster) checkSooner(ctx context.Context, pod *corev1.Pod) error {
-	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(pod).query(ctx, tellTime, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err == nil && !slices.Contains(info.Capabilities, "sooner") {
 			err = c.podError(pod, errors.ErrUnsupported, "", "the agent's image is too old to end sooner than planned")

@@ -115,7 +115,7 @@ func (c *cluster) tellOnce(ctx context.Context, pod *corev1.Pod, final bool) err
 // tellRunning tells a pod and its agent. The agent knows the keychain that counts: somebody may
 // have shortened that of the pod.
 func (c *cluster) tellRunning(ctx context.Context, pod *corev1.Pod, r ring) error {
-	return c.openPod(pod).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(pod).query(ctx, tellTime, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err != nil && c.identities.now().of(acceptedNow(pod)...) == nil {
 			return c.otherKey(pod, "")

@@ -124,8 +124,12 @@ func (c *control) failure(err error) gateway.Failure {
 	switch why.Class {
 	case "no_sandbox", "ended", "gone":
 		why.Status = http.StatusNotFound
-	case "not_kept", "no_lifetime", "deadline":
+	case "not_kept", "no_lifetime":
 		why.Status = http.StatusBadRequest // 409 would say that it is paused already
+	case "deadline":
+		if why.Status == http.StatusConflict { // the hard one of its pod, not that of a call that took too long
+			why.Status = http.StatusBadRequest
+		}
 	}
 	if why.Status == http.StatusUnprocessableEntity || why.Status == http.StatusRequestEntityTooLarge {
 		why.Status = http.StatusBadRequest

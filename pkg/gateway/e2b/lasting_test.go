@@ -114,7 +114,11 @@ func TestOnlyAPausedSandboxIsSaidToBePaused(t *testing.T) {
 		why  error
 		want int
 	}{
-		{launcher.ErrOwned, http.StatusBadRequest}, {launcher.ErrNotKept, http.StatusBadRequest}, {launcher.ErrPaused, http.StatusConflict},
+		{launcher.ErrOwned, http.StatusBadRequest},
+		{launcher.ErrNotKept, http.StatusBadRequest},
+		{launcher.ErrPaused, http.StatusConflict},
+		{launcher.ErrDeadline, http.StatusBadRequest},
+		{context.DeadlineExceeded, http.StatusGatewayTimeout},
 	} {
 		l.fails.Store(&c.why)
 		if code, text := b.control("POST", "~/pause", ""); code != c.want {

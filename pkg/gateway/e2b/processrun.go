@@ -110,9 +110,12 @@ var errTimeout = fmt.Errorf("the time of the call (%s) is over: %w", timeoutHead
 // ends reports whether the sandbox of a call is about to end, or has ended, which ends its processes by a signal.
 // Its agent may be silent then.
 func ends(ctx context.Context, c *podapi.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, agentTime)
-	defer cancel()
-	return callOf(ctx).isOver(ctx) || errors.Is(c.Healthy(ctx), podapi.ErrUnavailable)
+	within := func(ask func(ctx context.Context) bool) bool {
+		ctx, cancel := context.WithTimeout(ctx, agentTime)
+		defer cancel()
+		return ask(ctx)
+	}
+	return within(callOf(ctx).isOver) || within(func(ctx context.Context) bool { return errors.Is(c.Healthy(ctx), podapi.ErrUnavailable) })
 }
 
 // endOf describes the end of a process, as Go's os.ProcessState would, which is what SDKs are used to.
