@@ -98,8 +98,9 @@ const (
 	// untoldTime is how long calls go on while nobody can say whose their tokens are: an API
 	// server that is restarted, or a Secret that is mended, takes less.
 	untoldTime = time.Minute
-	// revokedTime is how long a call that is ended may take to say so to its caller.
-	revokedTime = time.Second
+	// revokedTime is how long a call that is ended may take to say so to its caller, after it has let go
+	// of what it runs.
+	revokedTime = 5 * time.Second
 	// untoldInterval is how often the log says that callers cannot be told.
 	untoldInterval = time.Minute
 	// failureRate is how many wrong tokens a second an address may send, after failureBurst: more

@@ -4,10 +4,17 @@ import { request } from 'node:http'
 import WebSocket from 'ws'
 import { step, until } from './walk.mjs'
 
-// get asks the server of a host.
-const get = (headers, path = '/') => new Promise((resolve, reject) => {
+// get asks the server of a host, again if that could not be looked up in time: that is 503.
+const get = async headers => {
+  for (;;) {
+    const answer = await getOnce(headers)
+    if (answer[0] !== 503) return answer
+  }
+}
+
+const getOnce = headers => new Promise((resolve, reject) => {
   const { hostname, port } = new URL(process.env.E2B_SANDBOX_URL)
-  request({ hostname, port, path, headers }, async res => {
+  request({ hostname, port, path: '/', headers }, async res => {
     let text = ''
     for await (const part of res) text += part
     resolve([res.statusCode, text])
