@@ -14,7 +14,7 @@ const get = async headers => {
 
 const getOnce = headers => new Promise((resolve, reject) => {
   const { hostname, port } = new URL(process.env.E2B_SANDBOX_URL)
-  request({ hostname, port, path: '/', headers }, async res => {
+  request({ hostname, port, headers }, async res => {
     let text = ''
     for await (const part of res) text += part
     resolve([res.statusCode, text])
