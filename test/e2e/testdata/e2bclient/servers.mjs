@@ -6,10 +6,9 @@ import { step, until } from './walk.mjs'
 
 // get asks the server of a host, again if that could not be looked up in time: that is 503.
 const get = async headers => {
-  for (;;) {
-    const answer = await getOnce(headers)
-    if (answer[0] !== 503) return answer
-  }
+  let answer
+  await until(async () => { answer = await getOnce(headers); return answer[0] !== 503 })
+  return answer
 }
 
 const getOnce = headers => new Promise((resolve, reject) => {
